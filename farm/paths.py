@@ -1,0 +1,18 @@
+"""Where farm keeps what it makes: results below `home()`, rebuildable images below `cache()`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def home() -> Path:
+    """Directory of database, logs and lab state: `FARM_HOME`, else `.farm` in the current directory."""
+    return Path(os.environ.get("FARM_HOME") or ".farm").absolute()
+
+
+def cache() -> Path:
+    """Directory of what can be built again: `FARM_CACHE`, else `farm` in the XDG cache directory."""
+    if named := os.environ.get("FARM_CACHE"):
+        return Path(named).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "farm"
