@@ -1,0 +1,139 @@
+"""What the store keeps, as plain data: runs, boots, trials, samples. Times are UTC epoch seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+RunStatus = Literal["running", "done", "interrupted", "failed"]
+Status = Literal["ok", "void", "failed"]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One execution of a campaign.
+
+    `settings` is JSON; readers understand `baseline` (a variant's name), `variants` and `workloads` (names in
+    campaign order), `imported` (true: not measured by farm, so nothing is proven and boots are unknown).
+    """
+
+    id: str
+    campaign: str
+    campaign_text: str
+    seed: int
+    started: float
+    ended: float | None = None
+    status: RunStatus = "running"
+    note: str = ""
+    host: str = ""
+    version: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SampleRecord:
+    """One number of a trial, in the unit that the metric's name ends with.
+
+    `rw` is the direction of the data (`read`, `write`, `trim`; empty where there is none). Metrics:
+    `bw_bytes` (bytes/second), `iops`, `seconds`, `bytes`, `lat_mean_ns`, `lat_p99_ns`, `lat_p99.9_ns` ...
+    Raises ValueError for NaN and infinities: no measurement is a reason on the trial, never a number.
+    """
+
+    rw: str
+    metric: str
+    value: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise ValueError(f"{self.metric} {self.rw} is {self.value}, which is no measurement")
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One execution of one workload in a boot. `raw` maps kinds (out, err, before, kernel, pre, post) to
+    complete output; it is empty on trials that were read back, see `Store.raw`."""
+
+    workload: str
+    rep: int
+    status: Status
+    reason: str
+    command: str
+    started: float
+    seconds: float
+    samples: tuple[SampleRecord, ...] = ()
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BootRecord:
+    """One power cycle of one variant on one board, with everything that was measured in it.
+
+    `index` is the place in the board's schedule, `attempt` counts repetitions of that place from 0.
+    `facts`, `flash` (what was flashed, how, digest, whether verified), `events`, `console_bytes` are JSON.
+    """
+
+    run_id: str
+    board: str
+    index: int
+    block: int
+    variant: str
+    attempt: int
+    status: Status
+    reason: str
+    started: float
+    ended: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    flash: Mapping[str, Any] = field(default_factory=dict)
+    events: tuple[Mapping[str, Any], ...] = ()
+    log_path: str = ""
+    console_bytes: Mapping[str, Any] = field(default_factory=dict)
+    trials: tuple[TrialRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredTrial(TrialRecord):
+    """A trial that was read back, without its raw output."""
+
+    id: int = field(kw_only=True)
+    boot_id: int = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class StoredBoot(BootRecord):
+    """A boot that was read back, without its trials."""
+
+    id: int = field(kw_only=True)
+
+
+class ValueRow(NamedTuple):
+    """One trial and one direction of its data, for statistics.
+
+    `status` is `ok` only where both the trial and its boot are: the good trials of a torn boot do not count,
+    because the boot is repeated. `value` is None and `rw` empty where the trial has no sample of the metric.
+    """
+
+    board: str
+    variant: str
+    boot_id: int
+    boot_index: int
+    boot_started: float
+    workload: str
+    rw: str
+    rep: int
+    status: Status
+    value: float | None
+    trial_id: int
+    reason: str
+
+
+class Tally(NamedTuple):
+    """How much of a run is in the store, in boots and trials."""
+
+    boards: int = 0
+    boots_ok: int = 0
+    boots_void: int = 0
+    boots_failed: int = 0
+    trials: int = 0
