@@ -1,0 +1,36 @@
+# Two commands do everything on a fresh Debian 12 or 13: `make demo` and `make test`. Each does its whole set-up
+# the first time; a second call does none of it again.
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench simulate lock clean
+
+demo: $(VENV)/.ready
+	$(BIN)/farm demo
+
+test: $(VENV)/.ready lint
+	$(BIN)/pytest -q --durations=10
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m tests.bench
+
+simulate: $(VENV)/.ready
+	$(BIN)/python -m farm.analysis.simulate
+
+# System packages, virtual environment with the locked versions, farm itself.
+$(VENV)/.ready: requirements.lock pyproject.toml .ci/setup .ci/packages
+	.ci/setup $(VENV)
+	@touch $@
+
+# For maintainers: write the lock anew from pyproject.toml.
+lock:
+	$(BIN)/pip-compile -q --extra dev --generate-hashes --allow-unsafe --strip-extras --upgrade \
+	    --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m farm` is `farm`."""
+
+from farm.cli import main
+
+main()

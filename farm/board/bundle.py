@@ -1,0 +1,140 @@
+"""A variant made ready for one board: the files to flash, the arguments, and the banner that will prove it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from farm.board.kernel_image import banner
+from farm.errors import UserError
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file to flash: where it lies here, its size in bytes and its CRC-32 as U-Boot's `crc32` prints it."""
+
+    name: str
+    path: Path
+    size: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What one variant puts on one board. `digest` (SHA-256) covers every byte of it and the arguments."""
+
+    parts: tuple[Part, ...]
+    args: str
+    banner: str
+    digest: str
+
+    def part(self, name: str) -> Part | None:
+        """The part called `kernel`, `initrd` or `dtb`, or None where the variant has none."""
+        return next((part for part in self.parts if part.name == name), None)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all parts together."""
+        return sum(part.size for part in self.parts)
+
+
+def _part(name: str, path: Path) -> Part:
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise UserError(f"cannot be read ({problem.strerror}); give the {name} to flash", file=path) from None
+    if not data:
+        raise UserError(f"is empty; give the {name} to flash", file=path)
+    return Part(name, path, len(data), zlib.crc32(data))
+
+
+def _cpio_entry(name: str, mode: int, data: bytes = b"", *, mtime: int = 0, links: int = 1) -> bytes:
+    """One entry in the `newc` format (Documentation/driver-api/early-userspace/buffer-format.rst)."""
+    raw = name.encode() + b"\0"
+    fields = (0, mode, 0, 0, links, mtime, len(data), 0, 0, 0, 0, len(raw), 0)
+    head = b"070701" + b"".join(b"%08X" % field for field in fields) + raw
+    head += b"\0" * (-len(head) % 4)
+    return head + data + b"\0" * (-len(data) % 4)
+
+
+def _tar_as_cpio(path: Path) -> Iterator[bytes]:
+    try:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                name = os.path.normpath(member.name).lstrip("/")
+                if name in (".", "") or name.startswith(".."):
+                    continue
+                if member.isdir():
+                    yield _cpio_entry(name, stat.S_IFDIR | member.mode, links=2)
+                elif member.issym():
+                    yield _cpio_entry(name, stat.S_IFLNK | 0o777, member.linkname.encode())
+                elif member.isfile():
+                    stream = tar.extractfile(member)
+                    yield _cpio_entry(name, stat.S_IFREG | member.mode, stream.read() if stream else b"")
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as problem:
+        raise UserError(f"is not a tarball of modules ({problem})", file=path) from None
+    yield _cpio_entry("TRAILER!!!", 0)
+
+
+def _with_modules(initrd: Path, modules: Path, work: Path) -> Path:
+    """The initrd with the modules behind it as a second cpio, which the kernel unpacks over the first."""
+    key = hashlib.sha256(_digest(initrd) + _digest(modules)).hexdigest()[:24]
+    target = work / f"initrd-{key}.img"
+    if target.exists():
+        return target
+    head = initrd.read_bytes()
+    if modules.name.endswith((".cpio", ".cpio.gz", ".cpio.xz")):
+        tail = modules.read_bytes()
+    else:
+        # mtime=0 and a fixed level: the same modules give the same bytes, and so the same digest
+        tail = gzip.compress(b"".join(_tar_as_cpio(modules)), compresslevel=6, mtime=0)
+    work.mkdir(parents=True, exist_ok=True)
+    part = work / f".{target.name}.{os.getpid()}"
+    # the kernel finds the second archive at a 4-byte boundary
+    part.write_bytes(head + b"\0" * (-len(head) % 4) + tail)
+    part.replace(target)
+    return target
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").digest()
+    except OSError as problem:
+        raise UserError(f"cannot be read ({problem.strerror})", file=path) from None
+
+
+def make(
+    *,
+    kernel: Path,
+    initrd: Path | None,
+    dtb: Path | None,
+    modules: Path | None,
+    args: str,
+    work: Path,
+    modules_in_initrd: bool = True,
+) -> Bundle:
+    """The bundle of these files; `work` keeps initrds that had to be joined with modules.
+
+    Raises UserError where a file is missing or is not what it has to be.
+    """
+    proof = banner(kernel)
+    if modules is not None and modules_in_initrd:
+        if initrd is None:
+            raise UserError(
+                "modules go behind an initrd as a second cpio, but there is no initrd", file=modules
+            )
+        initrd = _with_modules(initrd, modules, work)
+    named = (("kernel", kernel), ("initrd", initrd), ("dtb", dtb))
+    parts = tuple(_part(name, path) for name, path in named if path is not None)
+    digest = hashlib.sha256(args.encode())
+    for part in parts:
+        digest.update(part.name.encode() + _digest(part.path))
+    return Bundle(parts, args, proof, digest.hexdigest())

@@ -1,0 +1,334 @@
+"""The command line: parse, call, print. What the commands do stands elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import click
+import typer
+from rich.console import Console
+
+from farm import __version__
+from farm.errors import FarmError, UserError
+from farm.paths import home
+
+app = typer.Typer(
+    help="farm: does this kernel change make eMMC/SD storage faster or slower, on which board and card?",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+virtual = typer.Typer(
+    help="The virtual lab: QEMU boards that are driven like hardware.", no_args_is_help=True
+)
+app.add_typer(virtual, name="virtual")
+
+out = Console(highlight=False, soft_wrap=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+CampaignFile = Annotated[
+    Path, typer.Argument(metavar="CAMPAIGN", help="A campaign file, such as envs/campaigns/readahead.yaml.")
+]
+Boards = Annotated[
+    list[str] | None,
+    typer.Option("--board", "-b", help="Board to use instead of the campaign's; may be repeated."),
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of the boots' order; default is the campaign's, else a new one.")
+]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the start of one, or `latest`.")]
+
+
+def _say(text: str) -> None:
+    err.print(text, markup=False)
+
+
+def _print_json(data: Any) -> None:
+    sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=True) + "\n")
+
+
+def _database() -> Path:
+    return home() / "farm.db"
+
+
+@app.command(epilog="Example: farm plan envs/campaigns/readahead.yaml")
+def plan(campaign: CampaignFile, board: Boards = None, seed: Seed = None, as_json: Json = False) -> None:
+    """Show blocks, boots, trials, time, and what would be written where, without touching a board."""
+    from farm.campaign import load_campaign
+    from farm.fleet import boards as fleet
+    from farm.plan import plan_dict
+    from farm.report.plan import render_plan
+    from farm.runner.planning import plan_run
+
+    loaded = load_campaign(campaign)
+    envs = fleet.load(board or loaded.boards, home())
+    made = plan_run(loaded, envs, _seed(seed, loaded.seed))
+    if as_json:
+        _print_json(plan_dict(made))
+    else:
+        render_plan(made, out)
+
+
+def _seed(asked: int | None, campaigns: int | None) -> int:
+    return next((seed for seed in (asked, campaigns) if seed is not None), secrets.randbelow(2**31))
+
+
+@app.command(epilog="Example: farm run envs/campaigns/kernels.yaml --board virt-rk3568")
+def run(
+    campaign: CampaignFile,
+    board: Boards = None,
+    seed: Seed = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Go on with a run that was cut short.")
+    ] = None,
+    start_virtual: Annotated[
+        bool, typer.Option("--start-virtual", help="Bring virtual boards up first.")
+    ] = False,
+) -> None:
+    """Run a campaign: flash, boot, prove, measure; every boot is stored as it ends."""
+    from farm.runner.session import run_campaign
+
+    code = run_campaign(
+        campaign, boards=board, seed=seed, resume=resume, start=start_virtual, out=out, err=err
+    )
+    raise typer.Exit(code)
+
+
+@app.command(epilog="Example: farm demo")
+def demo() -> None:
+    """The main job on the virtual lab: readahead 128 against 1024, flashed, proven, measured, compared."""
+    from farm.runner.session import run_campaign
+
+    file = Path(__file__).parents[1] / "envs" / "campaigns" / "readahead.yaml"
+    code = run_campaign(file, boards=None, seed=None, resume=None, start=True, out=out, err=err)
+    raise typer.Exit(code)
+
+
+@app.command(epilog="Example: farm runs --json")
+def runs(as_json: Json = False) -> None:
+    """List the runs in the database."""
+    from farm.report import terminal
+    from farm.store.db import Store
+
+    with Store.open(_database()) as store:
+        if as_json:
+            _print_json(terminal.runs_data(store))
+        else:
+            terminal.print_runs(store, out)
+
+
+@app.command(epilog="Example: farm show 17")
+def show(
+    trial: Annotated[
+        int,
+        typer.Argument(metavar="TRIAL", help="A trial's number, as `farm compare` and `farm runs` print it."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show one trial: command line, facts, samples, complete raw output."""
+    from farm.report import terminal
+    from farm.store.db import Store
+
+    with Store.open(_database()) as store:
+        if as_json:
+            _print_json(terminal.trial_data(store, trial))
+        else:
+            terminal.print_trial(store, trial, out)
+
+
+@app.command(epilog="Example: farm compare latest")
+def compare(run: RunName = "latest", as_json: Json = False) -> None:
+    """Compare the variants of a run: medians, ratio, n, spread and proof per board and workload."""
+    from farm.report import compare_view, terminal
+    from farm.store.db import Store
+
+    with Store.open(_database()) as store:
+        table = compare_view.compare_table(store, run)
+    if as_json:
+        _print_json(compare_view.as_dict(table))
+    else:
+        terminal.print_compare(table, out)
+
+
+@app.command(name="import", epilog="Example: farm import --json mail.txt console.log")
+def import_(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Saved console logs or pasted mails; - reads from standard input."
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Read measurements out of console logs and mails."""
+    from farm.parse.importing import import_file
+    from farm.report.imported import print_imported
+
+    read = [import_file(file) for file in files]
+    if as_json:
+        for one in read:
+            sys.stdout.write(json.dumps(one, ensure_ascii=True) + "\n")
+    else:
+        print_imported(read, out)
+    if not any(one["samples"] or one["facts"] for one in read):
+        raise UserError("nothing usable was found; the problems are listed above")
+
+
+@app.command(epilog="Example: farm check virt-rk3568")
+def check(
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="Name or path of an env file.")],
+) -> None:
+    """Power, console, bootloader, golden image and disk, once: for someone who wires up a board."""
+    from farm.fleet import boards as fleet
+    from farm.runner import checkup
+
+    (env,) = fleet.ready([board], home(), start=False, say=_say)
+    log = home() / "logs" / "check" / f"{env.name}.log"
+    log.unlink(missing_ok=True)
+    failed = False
+    for step in checkup.check(env, log):
+        failed |= not step.ok
+        out.print(
+            f"{'ok  ' if step.ok else 'FAIL'} {step.name:<14} {step.seconds:5.1f} s  {step.text}",
+            markup=False,
+            soft_wrap=True,
+        )
+    out.print(f"console log: {log}", markup=False, soft_wrap=True)
+    raise typer.Exit(3 if failed else 0)
+
+
+@app.command(epilog="Example: farm console virt-rk3568   (Ctrl-] ends it)")
+def console(
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="Name or path of an env file.")],
+) -> None:
+    """Sit at a board's serial console; Ctrl-] ends it."""
+    from farm.fleet import boards as fleet
+    from farm.runner.terminal import attach
+
+    (env,) = fleet.ready([board], home(), start=False, say=_say)
+    attach(env)
+
+
+@app.command(epilog="Example: farm doctor")
+def doctor(as_json: Json = False) -> None:
+    """Say what is missing on this machine and how to get it."""
+    from dataclasses import asdict
+
+    from farm.doctor import look
+
+    findings = look()
+    if as_json:
+        _print_json([asdict(one) for one in findings])
+    else:
+        for one in findings:
+            remedy = f"; {one.remedy} (needed for: {one.needed_for})" if one.remedy else ""
+            out.print(
+                f"{'ok     ' if one.ok else 'MISSING'} {one.name}: {one.found}{remedy}",
+                markup=False,
+                soft_wrap=True,
+            )
+    raise typer.Exit(0 if all(one.ok for one in findings) else 3)
+
+
+VirtualNames = Annotated[
+    list[str] | None, typer.Argument(metavar="[BOARD]...", help="Names of virtual boards; default is all.")
+]
+
+
+def _virtual_names(names: Iterable[str] | None) -> list[str]:
+    from farm.fleet import boards as fleet
+
+    if names:
+        return list(names)
+    return [one.name for one in fleet.load(fleet.all_names(), home()) if one.farm.virtual is not None]
+
+
+@virtual.command(name="up", epilog="Example: farm virtual up virt-rk3568")
+def virtual_up(names: VirtualNames = None) -> None:
+    """Bring virtual boards up: power switch and serial line; the boards themselves stay off."""
+    from farm.fleet import boards as fleet
+
+    fleet.ready(_virtual_names(names), home(), start=True, say=_say)
+    virtual_status(as_json=False)
+
+
+@virtual.command(name="down", epilog="Example: farm virtual down")
+def virtual_down() -> None:
+    """End the virtual lab and everything in it; what was flashed and written stays."""
+    from farm.virtual import lab
+
+    out.print("the virtual lab is down" if lab.down(home()) else "no virtual lab was running")
+
+
+@virtual.command(name="status", epilog="Example: farm virtual status --json")
+def virtual_status(as_json: Json = False) -> None:
+    """Say which virtual boards are up."""
+    from farm.virtual import lab
+
+    boards = lab.status(home())
+    if as_json:
+        _print_json([{**vars(one), "console": str(one.console), "tftp": str(one.tftp)} for one in boards])
+        return
+    for one in boards:
+        out.print(
+            f"{one.name}  power {'on' if one.powered else 'off'}  console {one.console}",
+            markup=False,
+            soft_wrap=True,
+        )
+    if not boards:
+        out.print("no virtual lab is running; start it with: farm virtual up")
+
+
+@virtual.command(
+    name="env",
+    epilog='Example: eval "$(farm virtual env)" && labgrid-client -c envs/virt-rk3568.yaml power get',
+)
+def virtual_env() -> None:
+    """Print the variables that env files of virtual boards need in labgrid's own tools."""
+    import shlex
+
+    from farm.virtual import lab
+
+    for name, value in lab.environment(home()).items():
+        sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
+
+
+@app.command(hidden=True)
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"farm {__version__}\n")
+
+
+def _leave(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+def main() -> None:
+    """Entry point: every error becomes a sentence on stderr and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+        _leave(code if isinstance(code, int) else 0)
+    except FarmError as problem:
+        err.print(f"farm: {problem}", markup=False)
+        _leave(problem.exit_code)
+    except click.ClickException as problem:
+        problem.show()
+        _leave(2)
+    except (click.Abort, KeyboardInterrupt):
+        err.print("farm: interrupted")
+        _leave(130)
+    except BrokenPipeError:
+        # the reader of our output went away, as `farm runs | head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        _leave(141)

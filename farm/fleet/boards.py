@@ -1,0 +1,61 @@
+"""From names of boards to their envs, with the virtual ones found wherever their lab put them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from farm.errors import BoardError, UserError
+from farm.fleet import env
+from farm.fleet.env import BoardEnv
+from farm.virtual import images, lab
+
+
+def load(names: Iterable[str], home: Path) -> list[BoardEnv]:
+    """The envs of these boards, validated; nothing is touched, and a virtual lab need not run.
+
+    Raises UserError.
+    """
+    return [env.load(name, {**_defaults(home), **os.environ}) for name in names]
+
+
+def _defaults(home: Path) -> dict[str, str]:
+    """What `!template` gets where no lab runs: places that are right, and a switch that nobody answers."""
+    try:
+        return lab.environment(home)
+    except BoardError:
+        return {
+            "LG_VIRTUAL_PDU": "http://127.0.0.1:9/no-virtual-lab",
+            "LG_VIRTUAL_DIR": str(home / "virtual"),
+            "LG_VIRTUAL_IMAGES": str(images.directory()),
+        }
+
+
+def ready(names: Iterable[str], home: Path, *, start: bool, say: Callable[[str], None]) -> list[BoardEnv]:
+    """The envs of these boards, with the virtual ones up; their variables are put into this process's environment.
+
+    With `start` a lab is started and images are built where needed; without it a lab that does not run is a
+    UserError that names the command.
+    """
+    names = list(names)
+    found = load(names, home)
+    virtual = {one.name: one.farm.virtual for one in found if one.farm.virtual is not None}
+    if not virtual:
+        return found
+    if start:
+        images.ensure(say=say)
+        os.environ.update(lab.up(virtual, home).environment())
+    else:
+        there = {board.name for board in lab.status(home)}
+        if missing := sorted(set(virtual) - there):
+            raise UserError(
+                f"virtual board {missing[0]} is not up; start it with: farm virtual up {' '.join(missing)}"
+            )
+        os.environ.update(lab.environment(home))
+    return load(names, home)
+
+
+def all_names() -> list[str]:
+    """Names of all boards that have an env file here."""
+    return sorted({path.stem for folder in env.folders() for path in folder.glob("*.yaml")})

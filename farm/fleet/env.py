@@ -1,0 +1,246 @@
+"""A board's env file: a plain labgrid environment plus the `farm:` block with what labgrid does not know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from farm import yamlfile
+from farm.errors import UserError
+from farm.units import parse_size
+from farm.virtual.machine import VirtualBoard
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+SECTOR = 512
+
+
+class _Block(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _sector_aligned(value: int) -> int:
+    if value % SECTOR:
+        raise ValueError(f"{value} is not a multiple of {SECTOR} bytes")
+    return value
+
+
+class Disk(_Block):
+    """The device under test, named by where it is plugged in; `mmcblk0` moves between boots."""
+
+    controller: str = Field(min_length=4, description="part of the sysfs path of the SD/MMC host controller")
+    type: Literal["SD", "MMC"]
+    size: Size
+    cid: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$")
+
+
+class Area(_Block):
+    """A part of the disk that may be written: the whole disk, or a partition with the bounds it must have."""
+
+    partition: int | None = Field(default=None, ge=1, le=128)
+    start: Annotated[Size, AfterValidator(_sector_aligned)] = 0
+    size: Annotated[Size, AfterValidator(_sector_aligned)] = Field(gt=0)
+    filesystem: Literal["ext2", "ext4", "vfat", "f2fs"] | None = None
+    mount: str | None = Field(default=None, pattern=r"^/[A-Za-z0-9._/-]+$")
+
+    @model_validator(mode="after")
+    def _check(self) -> Area:
+        if self.partition is None and self.start:
+            raise ValueError("start without partition; a whole disk starts at 0")
+        if (self.filesystem is None) != (self.mount is None):
+            raise ValueError("filesystem and mount belong together; give both or none")
+        return self
+
+
+class Scratch(_Block):
+    """Where workloads may write. `raw` is given to device workloads, `files` holds file workloads."""
+
+    raw: Area | None = None
+    files: Area | None = None
+
+
+class Slot(_Block):
+    """A range of the boot device that may be flashed."""
+
+    start: Annotated[Size, AfterValidator(_sector_aligned)]
+    size: Annotated[Size, AfterValidator(_sector_aligned)]
+
+
+class Load(_Block):
+    """Memory addresses at which the bootloader may place things."""
+
+    kernel: int
+    initrd: int | None = None
+    dtb: int | None = None
+
+
+class Netboot(_Block):
+    """TFTP into memory, boot from memory: nothing is written, nothing stays."""
+
+    method: Literal["netboot"]
+    load: Load
+    network: tuple[str, ...] = ("setenv autoload no", "dhcp")
+    boot: str = "booti"
+
+
+class UBootWrite(_Block):
+    """TFTP into memory, write to the boot device with U-Boot, read back, compare CRCs, boot from the device."""
+
+    method: Literal["uboot-write"]
+    load: Load
+    interface: Literal["virtio", "mmc"]
+    device: int = 0
+    slots: Mapping[str, Slot]
+    network: tuple[str, ...] = ("setenv autoload no", "dhcp")
+    boot: str = "booti"
+
+    @model_validator(mode="after")
+    def _check(self) -> UBootWrite:
+        ranges = sorted((slot.start, slot.start + slot.size, name) for name, slot in self.slots.items())
+        for (_, end, first), (start, _, second) in pairwise(ranges):
+            if start < end:
+                raise ValueError(f"slots {first} and {second} overlap; move one of them")
+        if ranges and ranges[0][0] < 34 * SECTOR:
+            raise ValueError(
+                f"slot {ranges[0][2]} starts below {34 * SECTOR} bytes, where a partition table lies; move it up"
+            )
+        if "kernel" not in self.slots:
+            raise ValueError("slots have no kernel; say where the kernel may be written")
+        return self
+
+
+Flash = Annotated[Netboot | UBootWrite, Field(discriminator="method")]
+
+
+class Golden(_Block):
+    """The image to return to: what the board is known to boot. Names of `images:` or paths."""
+
+    kernel: str
+    initrd: str | None = None
+    dtb: str | None = None
+    modules: str | None = None
+
+
+class Binary(_Block):
+    """A static fio for a board without one, named by its digest."""
+
+    path: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Deadlines(_Block):
+    """Seconds after which a step counts as failed."""
+
+    power: float = 10
+    bootloader: float = 60
+    flash: float = 300
+    boot: float = 180
+    facts: float = 60
+
+
+class FarmBlock(_Block):
+    """The `farm:` block of an env file."""
+
+    soc: str
+    disk: Disk
+    scratch: Scratch = Scratch()
+    flash: Flash
+    golden: Golden
+    args: str = Field(default="", description="kernel arguments that every variant gets, such as console=")
+    modules: Literal["cpio", "none"] = "cpio"
+    off_seconds: float = Field(default=2.0, ge=0, le=60)
+    power_cycles: int = Field(
+        default=3, ge=1, le=20, description="boots tried before a boot counts as failed"
+    )
+    measure_alone: str | None = None
+    write_rate: float = Field(default=50e6, gt=0, description="bytes/second assumed when planning writes")
+    fio: Binary | None = None
+    deadlines: Deadlines = Deadlines()
+    synthetic: str | None = Field(
+        default=None, description="what about this board is made up, said in reports"
+    )
+    virtual: VirtualBoard | None = None
+
+
+class EnvFile(BaseModel):
+    """The whole file, as far as farm looks at it; `targets` and `imports` are labgrid's."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    targets: Mapping[str, Any]
+    images: Mapping[str, str] = {}
+    farm: FarmBlock
+
+
+class BoardEnv(BaseModel):
+    """One board type's env: name, file, and the validated `farm:` block."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    path: Path
+    images: Mapping[str, str]
+    farm: FarmBlock
+
+    def image(self, name: str, *, beside: Path | None = None) -> Path:
+        """The file behind an image name: an entry of `images:`, else a path relative to `beside`.
+
+        Raises UserError where there is neither.
+        """
+        if name in self.images:
+            path = Path(os.path.expandvars(self.images[name])).expanduser()
+            path = path if path.is_absolute() else self.path.parent / path
+            if not path.is_file():
+                raise UserError(
+                    f"no such file: {path}; build it (virtual boards: farm virtual up) or correct the path",
+                    file=self.path,
+                    key=f"images.{name}",
+                )
+            return path
+        path = (beside or Path.cwd()) / Path(name).expanduser()
+        if path.is_file():
+            return path
+        known = ", ".join(sorted(self.images)) or "none"
+        raise UserError(
+            f"image {name!r} is neither a file nor an entry of images: in {self.path} (there: {known})"
+        )
+
+
+def folders() -> tuple[Path, ...]:
+    """Where env files are looked for by name: `envs/` here, then the one beside this package."""
+    return Path("envs"), Path(__file__).parents[2] / "envs"
+
+
+def find(board: str) -> Path:
+    """The env file of a board: a path, or a name looked up in `envs/` here and beside this package.
+
+    Raises UserError for an unknown board, naming the known ones.
+    """
+    if board.endswith((".yaml", ".yml")) or "/" in board:
+        path = Path(board)
+        if not path.is_file():
+            raise UserError("no such env file; give a path or the name of a file in envs/", file=path)
+        return path
+    for folder in folders():
+        if (path := folder / f"{board}.yaml").is_file():
+            return path
+    known = sorted({path.stem for folder in folders() for path in folder.glob("*.yaml")})
+    raise UserError(f"unknown board {board!r}; known are {', '.join(known) or 'none (no envs/ here)'}")
+
+
+def load(board: str, variables: Mapping[str, str] | None = None) -> BoardEnv:
+    """Read and validate a board's env file.
+
+    `variables` are the `LG_*` values that `!template` may use; default is the process environment.
+    Raises UserError with file, line and key for everything that is wrong with it.
+    """
+    path = find(board)
+    given = os.environ if variables is None else variables
+    env = yamlfile.load(path, EnvFile, variables={k: v for k, v in given.items() if k.startswith("LG_")})
+    if "main" not in env.targets:
+        raise UserError("has no target called main; farm drives targets.main", file=path, key="targets")
+    return BoardEnv(name=path.stem, path=path.absolute(), images=env.images, farm=env.farm)

@@ -1,0 +1,278 @@
+"""One boot of one variant on one board: flash, boot, prove, measure; always a record, never a number in doubt."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from farm.board import bundle as bundles
+from farm.board import proof
+from farm.board.batch import BatchResult, Job, Progress, capture, run_batch
+from farm.board.bundle import Bundle
+from farm.board.console import BoardDied, ConsoleWire
+from farm.board.facts import Fact, Facts, parse_probe, probe_script
+from farm.board.safety import UnsafeError, check_disk, writable
+from farm.board.strategy import FarmStrategy, cause, explain
+from farm.campaign import Campaign, Variant
+from farm.errors import BoardError, FarmError, UserError
+from farm.fleet.env import BoardEnv
+from farm.runner.alone import alone
+from farm.runner.judge import judge
+from farm.runner.messages import Doing, Message, TrialDone
+from farm.schedule import PlannedBoot
+from farm.store.records import BootRecord, TrialRecord
+from farm.workload import command as command_for
+from farm.workload.command import Command
+from farm.workload.model import FioWorkload, Workload
+
+AROUND = "cat /sys/class/thermal/thermal_zone*/temp /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq 2>/dev/null; :"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one worker has to do: the board, the campaign, and where logs go."""
+
+    run_id: str
+    board: BoardEnv
+    campaign: Campaign
+    logs: Path
+    bundles: Mapping[str, Bundle]
+
+
+def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Path) -> Bundle:
+    """The files of a variant for a board; what the variant does not name comes from the golden image.
+
+    A variant with a kernel of its own gets no modules of the golden kernel. Raises UserError.
+    """
+    beside, golden = campaign.source.parent, board.farm.golden
+    own_kernel = variant.kernel is not None and variant.kernel != golden.kernel
+    modules = variant.modules or (None if own_kernel else golden.modules)
+    initrd = variant.initrd or golden.initrd
+    dtb = variant.dtb or golden.dtb
+    return bundles.make(
+        kernel=board.image(variant.kernel or golden.kernel, beside=beside),
+        initrd=board.image(initrd, beside=beside) if initrd else None,
+        dtb=board.image(dtb, beside=beside) if dtb else None,
+        modules=board.image(modules, beside=beside) if modules else None,
+        args=" ".join(part for part in (board.farm.args, variant.args) if part),
+        work=work,
+        modules_in_initrd=board.farm.modules == "cpio",
+    )
+
+
+class BootRunner:
+    """Runs the boots of one board, one after the other, on one labgrid target."""
+
+    def __init__(self, task: Task, strategy: FarmStrategy, tell: Callable[[Message], None]) -> None:
+        self.task, self.strategy, self.tell = task, strategy, tell
+        self.baseline_bus: dict[str, Fact] | None = None
+
+    def run(self, planned: PlannedBoot, attempt: int) -> BootRecord:
+        """Do one boot. Whatever the board does ends as a record; only errors of the user's input are raised."""
+        task, watch = self.task, self.strategy.watched.watch
+        record = BootRecord(
+            run_id=task.run_id,
+            board=task.board.name,
+            index=planned.index,
+            block=planned.block,
+            variant=planned.variant,
+            attempt=attempt,
+            status="failed",
+            reason="",
+            started=time.time(),
+            ended=0.0,
+            log_path=str(task.logs / task.board.name / f"boot-{planned.index:03d}-{attempt}.log"),
+        )
+        read_before = watch.bytes_read
+        watch.log_to(Path(record.log_path))
+        try:
+            record = self._measure(planned, record)
+        except Exception as problem:
+            found = cause(problem)
+            error = explain(problem, task.board.name, watch.log_path)
+            if isinstance(found, (UserError, UnsafeError)):
+                # trying again cannot help, and must not: nothing is written to a disk in doubt
+                self._recover(record)
+                raise error from problem
+            kind = found.kind if isinstance(found, BoardDied) else getattr(found, "step", "") or "board"
+            record = replace(
+                record,
+                reason=str(getattr(error, "reason", error)),
+                events=(*record.events, {"kind": kind, "line": str(error), "tail": list(watch.tail)}),
+            )
+            self._recover(record)
+        finally:
+            watch.log_to(None)
+        counted = {**record.console_bytes, "boot_total": watch.bytes_read - read_before}
+        return replace(record, ended=time.time(), console_bytes=counted)
+
+    def _recover(self, record: BootRecord) -> None:
+        try:
+            self.strategy.recover()
+        except FarmError as problem:
+            # without power control there is nothing that could be tried again
+            raise BoardError(
+                f"{record.reason}; then {problem}", board=record.board, step="recovery"
+            ) from problem
+
+    def _say(self, planned: PlannedBoot, what: str) -> None:
+        self.tell(Doing(self.task.board.name, planned.index, planned.variant, what))
+
+    def _measure(self, planned: PlannedBoot, record: BootRecord) -> BootRecord:
+        task, strategy = self.task, self.strategy
+        variant = task.campaign.variants[planned.variant]
+        bundle = task.bundles[planned.variant]
+        strategy.bundle = bundle
+        self._say(planned, "power off")
+        strategy.transition("off")
+        self._say(planned, "bootloader")
+        strategy.transition("bootloader")
+        self._say(planned, "flash")
+        strategy.transition("flashed")
+        self._say(planned, "boot")
+        strategy.transition("shell")
+        report = strategy.report
+        record = replace(
+            record,
+            flash={
+                **(report.as_dict() if report else {}),
+                "banner": bundle.banner,
+                "timings": strategy.timings,
+            },
+        )
+        self._say(planned, "facts")
+        wire = ConsoleWire(strategy.watched)
+        limit = task.board.farm.deadlines.facts
+        script = probe_script(task.board.farm.disk.controller, variant.knobs)
+        facts = parse_probe(capture(wire, script, limit).decode("utf-8", "replace"))
+        record = replace(record, facts=dict(facts.values) | {"mmc_lines": list(facts.mmc_lines)})
+        doubts = self._doubts(variant, bundle, facts)
+        targets = self._targets(facts)
+        jobs, commands = self._jobs(targets)
+        if doubts:
+            return replace(
+                record, status="void", reason="; ".join(doubts), trials=_unmeasured(commands, doubts)
+            )
+        if variant.baseline and self.baseline_bus is None:
+            self.baseline_bus = {name: facts.values[name] for name in proof.BUS if name in facts.values}
+        self._say(planned, "measure")
+        with alone(task.board.farm.measure_alone):
+            started = time.time()
+            result = run_batch(
+                wire, jobs, on_progress=lambda step: self._progress(planned, step, len(commands))
+            )
+        return self._judge(record, facts, result, commands, started)
+
+    def _progress(self, planned: PlannedBoot, step: Progress, total: int) -> None:
+        self.tell(
+            TrialDone(
+                self.task.board.name, planned.index, planned.variant, step.done, total, step.job, step.rc == 0
+            )
+        )
+
+    def _doubts(self, variant: Variant, bundle: Bundle, facts: Facts) -> list[str]:
+        doubts = proof.check_banner(facts, bundle.banner)
+        doubts += proof.check_args(facts, bundle.args)
+        doubts += [f"knob {knob}" for knob in facts.refused_knobs]
+        doubts += proof.check_expect(facts, variant.expect)
+        if self.baseline_bus is not None:
+            doubts += proof.check_bus(facts, self.baseline_bus, variant.expect)
+        return doubts
+
+    def _targets(self, facts: Facts) -> dict[str, str]:
+        """Where each kind of workload goes on this boot, checked on the board as found right now."""
+        block, wanted = self.task.board.farm, self.task.campaign.workloads
+        check_disk(block.disk, facts.disk)
+        if any(isinstance(one, FioWorkload) for one in wanted) and "fio" not in facts.tools:
+            raise UserError(
+                "the board has no fio and the env names no farm.fio binary; install fio or use dd workloads",
+                file=self.task.board.path,
+            )
+        targets = {}
+        if any(one.target == "raw" for one in wanted):
+            assert block.scratch.raw is not None, "checked before power was touched"
+            targets["raw"] = writable(block.scratch.raw, block.disk, facts.disk)
+        if any(one.target == "file" for one in wanted):
+            assert block.scratch.files is not None, "checked before power was touched"
+            targets["files"] = writable(block.scratch.files, block.disk, facts.disk)
+        return targets
+
+    def _jobs(self, targets: Mapping[str, str]) -> tuple[list[Job], list[tuple[Workload, int, Command]]]:
+        area = self.task.board.farm.scratch.files
+        mount: tuple[str, ...] = ()
+        if "files" in targets:
+            assert area is not None and area.mount is not None
+            mount = (_mount_line(targets["files"], area.filesystem or "", area.mount),)
+        jobs: list[Job] = []
+        commands: list[tuple[Workload, int, Command]] = []
+        for rep in range(self.task.campaign.trials):
+            for workload in self.task.campaign.workloads:
+                if workload.target == "raw":
+                    command = command_for(workload, targets["raw"])
+                else:
+                    assert area is not None
+                    command = command_for(workload, f"{area.mount}/farm-{workload.needed_bytes}.img")
+                before = (*(mount if workload.target == "file" else ()), *command.prepare)
+                jobs.append(Job(f"{len(jobs)}", command.run, before, command.timeout_s, AROUND))
+                commands.append((workload, rep, command))
+        return jobs, commands
+
+    def _judge(
+        self,
+        record: BootRecord,
+        facts: Facts,
+        result: BatchResult,
+        commands: list[tuple[Workload, int, Command]],
+        started: float,
+    ) -> BootRecord:
+        node = facts.disk.node.removeprefix("/dev/")
+        by_id = {job.id: job for job in result.jobs}
+        trials, events = [], list(record.events)
+        first = min((job.started for job in result.jobs), default=0.0)
+        for number, (workload, rep, command) in enumerate(commands):
+            if (job := by_id.get(f"{number}")) is None:
+                trials.append(
+                    TrialRecord(workload.name, rep, "void", "its result was lost", command.run, started, 0.0)
+                )
+                continue
+            judged = judge(workload, rep, job, command.run, started + job.started - first, node)
+            trials.append(judged.trial)
+            events += judged.events
+        return replace(
+            record,
+            status="ok",
+            trials=tuple(trials),
+            events=tuple(events),
+            console_bytes={
+                "batch_up": result.bytes_up,
+                "batch_down": result.bytes_down,
+                "frames": result.frames,
+                "refetched": result.refetched,
+                "encoding": result.encoding,
+                "compression": result.compression,
+            },
+        )
+
+
+def _unmeasured(commands: list[tuple[Workload, int, Command]], doubts: list[str]) -> tuple[TrialRecord, ...]:
+    reason = "; ".join(doubts)
+    return tuple(
+        TrialRecord(workload.name, rep, "void", reason, command.run, time.time(), 0.0)
+        for workload, rep, command in commands
+    )
+
+
+def _mount_line(node: str, filesystem: str, mount: str) -> str:
+    """Mount the scratch file system, making it where there is none; doing it twice does nothing."""
+    device, point = shlex.quote(node), shlex.quote(mount)
+    make = {"ext2": "mkfs.ext2", "ext4": "mkfs.ext4 -q -F", "vfat": "mkfs.vfat", "f2fs": "mkfs.f2fs -f"}[
+        filesystem
+    ]
+    attach = f"mount -t {filesystem} {device} {point}"
+    return (
+        f"grep -q ' '{point}' ' /proc/mounts || "
+        f"{{ mkdir -p {point} && {{ {attach} 2>/dev/null || {{ {make} {device} >/dev/null && {attach}; }}; }}; }}"
+    )

@@ -1,0 +1,91 @@
+"""What people see while a run goes on: a live line per board on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from farm.runner.messages import BoardOver, BootDone, Doing, Message, TrialDone
+from farm.units import format_duration
+
+
+class ProgressView:
+    """Call it with every message of a run. `total` is the number of boots per board."""
+
+    def __init__(self, console: Console, total: int, guess_s: float, boards: list[str]) -> None:
+        self.console, self.total, self.guess_s = console, total, guess_s
+        self.done = dict.fromkeys(boards, 0)
+        self.lines = dict.fromkeys(boards, "waiting")
+        self.began = time.monotonic()
+        self.boot_began = dict.fromkeys(boards, self.began)
+        self.seconds: dict[str, list[float]] = {board: [] for board in boards}
+        self.live = Live(self._table(), console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> ProgressView:
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+    def _left(self, board: str) -> str:
+        boots = self.seconds[board]
+        each = statistics.median(boots) if boots else self.guess_s
+        running = time.monotonic() - self.boot_began[board]
+        left = max(0.0, (self.total - self.done[board]) * each - min(running, each))
+        return format_duration(left)
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        for board, line in self.lines.items():
+            # escape-free: board text reaches this only as names that were validated
+            table.add_row(
+                board,
+                f"boot {min(self.done[board] + 1, self.total)}/{self.total}",
+                line,
+                f"{self._left(board)} left",
+            )
+        return table
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def __call__(self, message: Message) -> None:
+        """Show a message."""
+        if isinstance(message, Doing):
+            self.lines[message.board] = f"{message.variant}: {message.what}"
+            if message.what == "power off":
+                self.boot_began[message.board] = time.monotonic()
+        elif isinstance(message, TrialDone):
+            sign = "" if message.ok else " FAILED"
+            self.lines[message.board] = f"{message.variant}: trial {message.done}/{message.total}{sign}"
+        elif isinstance(message, BootDone):
+            self._boot(message)
+        elif isinstance(message, BoardOver):
+            self.lines[message.board] = "done" if not message.exit_code else "gave up"
+            if message.reason:
+                self._print(f"{message.board}: gave up: {message.reason}")
+        if self.console.is_terminal:
+            self.live.update(self._table())
+
+    def _boot(self, message: BootDone) -> None:
+        record = message.record
+        took = record.ended - record.started
+        if record.status != "failed":
+            self.done[record.board] += 1
+            self.seconds[record.board].append(took)
+        good = sum(trial.status == "ok" for trial in record.trials)
+        text = f"{record.board}  boot {record.index + 1}/{self.total}  {record.variant}: "
+        if record.status == "ok":
+            text += f"{good} of {len(record.trials)} trials ok in {format_duration(took)}, {self._left(record.board)} left"
+        else:
+            text += f"{record.status.upper()} after {format_duration(took)}: {record.reason} (log: {record.log_path})"
+        self._print(text)

@@ -1,0 +1,82 @@
+"""A run as a person starts it: envs, lab, plan, progress, table at the end, and where everything lies."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from farm.campaign import Campaign, load_campaign
+from farm.errors import UserError
+from farm.fleet import boards as fleet
+from farm.paths import home
+from farm.report import compare_view, terminal
+from farm.runner import controller
+from farm.runner.planning import plan_run
+from farm.runner.progress import ProgressView
+from farm.store.db import Store
+from farm.units import format_duration
+
+
+def run_campaign(
+    file: Path,
+    *,
+    boards: Sequence[str] | None,
+    seed: int | None,
+    resume: str | None,
+    start: bool,
+    out: Console,
+    err: Console,
+) -> int:
+    """Run the campaign in `file` and print what came of it; returns the exit code.
+
+    `start` brings virtual boards up first. Raises UserError, BoardError and StoreError.
+    """
+    campaign = load_campaign(file)
+    names = list(boards or campaign.boards)
+    if not names:
+        raise UserError("names no boards; add boards: or give --board", file=file)
+    envs = fleet.ready(names, home(), start=start, say=lambda line: err.print(line, markup=False))
+    database = home() / "farm.db"
+    with Store.open(database, create=True) as store:
+        going_on = store.run(resume).id if resume else None
+        seed = _seed(store, campaign, seed, going_on)
+        plan = plan_run(campaign, envs, seed)
+        total = campaign.boots * len(campaign.variants)
+        out.print(
+            f"{campaign.name}: {total} boots on each of {', '.join(names)}, seed {seed}, about "
+            f"{format_duration(plan.seconds)}",
+            markup=False,
+            soft_wrap=True,
+        )
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            with ProgressView(err, total, plan.seconds / total, [env.name for env in envs]) as view:
+                outcome = controller.run(campaign, envs, store, home(), seed=seed, tell=view, resume=going_on)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        terminal.print_compare(compare_view.compare_table(store, outcome.run_id), out)
+    for text in (
+        f"run:      {outcome.run_id} ({outcome.status})",
+        f"database: {database}",
+        f"logs:     {home() / 'logs' / outcome.run_id}",
+    ):
+        out.print(text, markup=False, soft_wrap=True)
+    return outcome.exit_code
+
+
+def _seed(store: Store, campaign: Campaign, seed: int | None, resume: str | None) -> int:
+    if resume is None:
+        return next((one for one in (seed, campaign.seed) if one is not None), secrets.randbelow(2**31))
+    record = store.run(resume)
+    if record.settings.get("imported"):
+        raise UserError(f"run {record.id} was imported, so there is nothing to go on with")
+    if record.campaign_text != campaign.source_text:
+        raise UserError(
+            f"run {record.id} was made from another text of this campaign; results of both cannot be mixed",
+            file=campaign.source,
+        )
+    return record.seed

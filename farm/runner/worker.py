@@ -1,0 +1,94 @@
+"""The process that drives one board; labgrid's step stack and place manager allow one board per process."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+
+from farm.errors import FarmError
+from farm.runner.boot import BootRunner, Task
+from farm.runner.messages import BoardOver, BootDone, Message
+from farm.schedule import PlannedBoot
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _Stopped(Exception):
+    """The controller asked this worker to stop."""
+
+
+def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int]) -> None:
+    """Run the boots of one board and report everything through `pipe`.
+
+    `attempts` says how often each boot was tried before (a resumed run goes on counting). The board is off when
+    this returns, unless the process is killed.
+    """
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.disable(logging.CRITICAL)
+
+    def tell(message: Message) -> None:
+        pipe.send(message)
+
+    over = BoardOver(task.board.name)
+    try:
+        _run(task, boots, attempts, pipe)
+    except (_Stopped, EOFError, BrokenPipeError):
+        over = BoardOver(task.board.name, "stopped", 0)
+    except FarmError as problem:
+        over = BoardOver(task.board.name, str(problem), problem.exit_code)
+    except Exception as problem:  # a bug of ours must cost one board, and say where it is
+        logging.disable(logging.NOTSET)
+        logging.exception("worker of %s", task.board.name)
+        over = BoardOver(task.board.name, f"internal error: {type(problem).__name__}: {problem}", 3)
+    with contextlib.suppress(BrokenPipeError):
+        tell(over)
+
+
+def _run(task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int], pipe: Connection) -> None:
+    # imported here: labgrid brings gRPC, which must not be running in the process that starts workers
+    from labgrid import Environment
+
+    from farm.board.strategy import FarmStrategy
+
+    def stop(signum: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise _Stopped
+
+    target = Environment(str(task.board.path)).get_target("main")
+    strategy: FarmStrategy = target.get_driver(FarmStrategy, activate=False)
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        runner = BootRunner(task, strategy, pipe.send)
+        for planned, tried in zip(boots, attempts, strict=True):
+            for attempt in range(tried, tried + task.board.farm.power_cycles):
+                record = runner.run(planned, attempt)
+                pipe.send(BootDone(record))
+                pipe.recv()  # the boot is committed; only then may the next one begin
+                if record.status != "failed":
+                    break
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with contextlib.suppress(FarmError):
+            strategy.recover()
+        target.cleanup()
+
+
+def _die_with_parent() -> None:
+    """End when the controller ends, however it ends: by the kernel's word, and by a pipe for what it misses."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()

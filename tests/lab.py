@@ -1,0 +1,84 @@
+"""A virtual lab for tests: a home of its own, the images of the user's cache, `farm` run as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BOARD = "virt-rk3568"
+
+
+@dataclass(frozen=True)
+class LabHome:
+    """A FARM_HOME with its lab; `env` is the environment in which farm finds it."""
+
+    path: Path
+    env: dict[str, str]
+
+    def farm(self, *words: str, check: bool = True, timeout: float = 400) -> subprocess.CompletedProcess[str]:
+        """Run `farm` to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "farm", *words], env=self.env, cwd=ROOT, capture_output=True, text=True, timeout=timeout
+        )
+        assert not check or done.returncode == 0, f"farm {words} exited {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start `farm` and leave it running."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "farm", *words],
+            env=self.env,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def rows(self, query: str, *values: object) -> list[tuple]:
+        """Ask the database directly, without any code of farm."""
+        with sqlite3.connect(f"file:{self.path / 'farm.db'}?mode=ro", uri=True, timeout=30) as db:
+            return db.execute(query, values).fetchall()
+
+
+def wait_for(what: str, condition: Callable[[], object], seconds: float) -> object:
+    """Poll until the condition holds; fails with `what` otherwise."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: not within {seconds:.0f} s")
+
+
+def children(pid: int) -> list[int]:
+    """All living descendants of a process."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            child = int(stat.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The process environment with this FARM_HOME."""
+    return {**os.environ, "FARM_HOME": str(home), "COLUMNS": "100", "NO_COLOR": "1"}
