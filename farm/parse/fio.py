@@ -1,0 +1,46 @@
+"""Everything that fio prints: JSON, the human report of 2.x and 3.x, terse lines, notes and errors."""
+
+from __future__ import annotations
+
+import re
+
+from farm.parse import fio_json
+from farm.parse.clean import clean
+from farm.parse.measurement import Findings, Parsed, Problem
+
+_MESSAGE = re.compile(r"^[ \t]*fio: (?![=\-])[^\n]{1,300}", re.MULTILINE)
+_CAPPED = re.compile(
+    r"note:\s+both\s+iodepth\s+>=\s+1\s+and\s+synchronous\s+I/O\s+engine\s+are\s+selected,\s+queue\s+depth\s+will\s+be\s+capped"
+)
+
+
+def parse_fio(text: str) -> Parsed:
+    """Everything that fio measured in a text, in order, one sample per group of jobs and direction.
+
+    Never raises. What is truncated, interleaved, unfinished, failed, without I/O or too short is a problem,
+    not a sample.
+    """
+    found = scan(clean(text))
+    if not found.samples and not found.problems:
+        return Parsed(problems=(Problem("fio-no-output", "there is no fio result in the text"),))
+    return found.parsed()
+
+
+def scan(text: str) -> Findings:
+    """As `parse_fio`, for a text that is clean already, with the place of every finding."""
+    found, _ = fio_json.scan(text)
+    notes(text, found)
+    return found
+
+
+def notes(text: str, found: Findings) -> None:
+    """fio's own messages as problems, and its note that an iodepth had no effect as a fact and a caution."""
+    for message in _MESSAGE.finditer(text):
+        found.problem(message.start(), "fio-message", message[0].strip())
+    if capped := _CAPPED.search(text):
+        found.facts["iodepth_capped"] = True
+        found.problem(
+            capped.start(),
+            "iodepth-capped",
+            "fio capped the queue depth at 1, since its engine is synchronous: iodepth had no effect",
+        )

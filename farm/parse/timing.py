@@ -1,0 +1,91 @@
+"""What shells and `time` programs print: bash, busybox, POSIX `time -p`, mksh, toybox, GNU time, zsh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from farm.parse.clean import PROMPT, clean
+from farm.parse.measurement import Findings, Measurement, Parsed, Problem
+
+_N = r"(?P<s>\d{1,9}(?:[.,]\d{1,9})?)"
+_FORMS = (
+    # bash "real\t0m8.659s", busybox "real\t0m 6.01s" and "real\t1h 2m 03s"
+    re.compile(rf"(?<!\S)real\s{{1,8}}(?:(?P<h>\d{{1,6}})h\s?)?(?P<m>\d{{1,8}})m\s?{_N}s(?!\w)"),
+    # POSIX "real 8.66", toybox "real\t0.004"; only with its "user" behind it, since the words are plain
+    re.compile(rf"(?<!\S)real\s{{1,8}}{_N}s?(?=\s{{1,8}}user\s)"),
+    # mksh "    0m00.00s real     0m00.00s user"
+    re.compile(rf"(?<!\S)(?P<m>\d{{1,8}})m\s?{_N}s\sreal(?=\s)"),
+    # GNU time "0.00user 0.00system 0:06.01elapsed"
+    re.compile(rf"(?<!\S)(?:(?P<h>\d{{1,6}}):)?(?P<m>\d{{1,8}}):{_N}elapsed"),
+    # zsh "0.00s user 0.01s system 50% cpu 6.010 total"
+    re.compile(rf"\bcpu\s(?:(?P<h>\d{{1,6}}):)?(?:(?P<m>\d{{1,8}}):)?{_N}\stotal(?!\S)"),
+)
+_COMMAND = re.compile(r"(?:^|[#$>] {0,4})(?:sudo )?time +(?:-p +)?([^\n]{1,400})", re.MULTILINE)
+_LENGTH = re.compile(r"(?:-l|--length)[ =]?(\d{1,18})(?!\w)")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One elapsed time in seconds, its place, and the finest step that this form of printing has."""
+
+    at: int
+    end: int
+    seconds: float
+    step: float
+
+
+def times(text: str) -> Iterator[Timed]:
+    """Every elapsed time in a cleaned text, form by form (not in the order of the text)."""
+    for form in _FORMS:
+        for found in form.finditer(text):
+            groups = found.groupdict()
+            digits = groups["s"].replace(",", ".")
+            seconds = float(digits) + 60 * int(groups.get("m") or 0) + 3600 * int(groups.get("h") or 0)
+            decimals = len(digits.partition(".")[2])
+            yield Timed(found.start(), found.end(), seconds, 10.0**-decimals)
+
+
+def parse_time(text: str) -> Parsed:
+    """Every elapsed time in a text as a sample without bytes, named by the command where it is shown. Never
+    raises.
+    """
+    cleaned = clean(text)
+    found = Findings()
+    for timed in sorted(times(cleaned), key=lambda one: one.at):
+        add(cleaned, timed, found)
+    if not found.samples and not found.problems:
+        return Parsed(problems=(Problem("time-no-output", "there is no output of time in the text"),))
+    return found.parsed()
+
+
+def add(text: str, timed: Timed, found: Findings) -> None:
+    """A sample of tool `time` for something that is no dd; 0.00 s is below what was printed and no
+    measurement.
+    """
+    if timed.seconds <= 0:
+        found.problem(
+            timed.at, "time-below-resolution", f"real time is 0 at a step of {timed.step:g} s: no measurement"
+        )
+        return
+    before = text[max(0, timed.at - 2000) : timed.at]
+    command = next((one[1].strip() for one in reversed(list(_COMMAND.finditer(before)))), None)
+    last_prompt = max((one.end() for one in PROMPT.finditer(before)), default=0)
+    if command and command not in before[max(0, last_prompt - 8) :]:
+        command = None  # another command was started since
+    discard = command is not None and command.split()[0].rsplit("/", 1)[-1] == "blkdiscard"
+    length = _LENGTH.search(command) if command and discard else None
+    count = int(length[1]) if length and int(length[1]) > 0 else None
+    found.sample(
+        timed.at,
+        Measurement(
+            tool="time",
+            rw="trim" if discard else None,
+            job=command[:200] if command else None,
+            bytes=count,
+            seconds=timed.seconds,
+            bw_bytes=count / timed.seconds if count else None,
+            extra={"step_s": timed.step, **({"command": command[:400]} if command else {})},
+        ),
+    )
