@@ -1,0 +1,88 @@
+"""A guest kernel: the plain Image of a Debian package, and the few modules that a virtual board needs."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+
+from farm.errors import BoardError
+from farm.virtual import apt
+from farm.virtual.cpio import Cpio
+from farm.virtual.elf import module_depends
+
+IMAGE = "Image"
+MODULES = "modules.cpio.gz"
+
+# The card, the flash, the network, and file systems for the card.
+_MODULES = (
+    *("sdhci_pci", "mmc_block", "virtio_blk", "virtio_net", "virtio_mmio"),
+    *("ext4", "vfat", "nls_cp437", "nls_iso8859_1", "nls_ascii", "crc32c_generic"),
+)
+# Documentation/arch/arm64/booting.rst and arch/riscv/boot-image-header.rst: a magic number at offset 56.
+_MAGIC = {"arm64": b"ARM\x64", "riscv64": b"RSC\x05"}
+
+
+@dataclass(frozen=True)
+class KernelRecipe:
+    """Which distribution kernel, and which of its modules (those that are built in need not exist)."""
+
+    name: str
+    arch: str
+    suite: str
+    package: str
+    modules: tuple[str, ...] = _MODULES
+    format: int = 1  # raise when something else is made of the same packages
+
+    def choose(self, archive: apt.Archive) -> list[apt.Package]:
+        """The package with the kernel itself; what it depends on is for machines that install it."""
+        named = [
+            package
+            for package in archive.resolve([self.package])
+            if package.name.startswith("linux-image-") and package.name[12:13].isdigit()
+        ]
+        if len(named) != 1:
+            raise BoardError(f"{self.package} of {self.suite} names {len(named)} kernels, not one")
+        return named
+
+    def make(self, files: list[Path], made: Path) -> dict[str, object]:
+        """Write `Image`, and `modules.cpio.gz` with a list `boot` of the modules in their loading order."""
+        modules: dict[str, tuple[str, bytes]] = {}
+        release = ""
+        for member, content in apt.members(files[0]):
+            if content is None:
+                continue
+            if member.name.startswith("boot/vmlinu"):
+                release = member.name.partition("-")[2]
+                image = content.read()
+                if image[56:60] != _MAGIC[self.arch]:
+                    raise BoardError(f"{self.package} of {self.suite} is no plain Image as booti needs it")
+                (made / IMAGE).write_bytes(image)
+            elif member.name.endswith((".ko", ".ko.xz")):
+                path = member.name.removeprefix("usr/").removesuffix(".xz")
+                modules[Path(path).stem.replace("-", "_")] = (path, content.read())
+        if not release:
+            raise BoardError(f"{files[0].name} holds no kernel")
+        return {"release": release, "modules": self._write_modules(modules, release, made / MODULES)}
+
+    def _write_modules(self, modules: dict[str, tuple[str, bytes]], release: str, target: Path) -> list[str]:
+        archive = Cpio()
+        order: list[str] = []
+        top = f"lib/modules/{release}/"
+
+        def add(name: str) -> None:
+            path, packed = modules[name]
+            if path.removeprefix(top) in order:
+                return
+            plain = lzma.decompress(packed) if packed.startswith(b"\xfd7zXZ") else packed
+            for other in module_depends(plain):
+                add(other.replace("-", "_"))
+            archive.file(path, plain)
+            order.append(path.removeprefix(top))
+
+        for name in self.modules:
+            if name in modules:
+                add(name)
+        archive.file(f"{top}boot", "".join(f"{path}\n" for path in order).encode())
+        archive.write(target)
+        return order

@@ -1,0 +1,247 @@
+"""The lab process: it holds the power strip, the serial adapters and the QEMU of each board that has power.
+
+Run as `python -m farm.virtual.supervisor HOME`; writes one line `ready` or the reason of its failure to standard
+output. Lives until SIGTERM. Its children die with it, however it dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from farm.errors import FarmError
+from farm.virtual import disk
+from farm.virtual.machine import QMP_SOCKET, TFTP_DIR, VirtualBoard, qemu_argv
+from farm.virtual.power import PowerStrip
+from farm.virtual.serial import SerialAdapter
+from farm.virtual.state import CONTROL_SOCKET, HELD, LOCK_FILE, LabState, lab_directory, start_time
+
+log = logging.getLogger("lab")
+
+_PR_SET_PDEATHSIG = 1
+_LONGEST_REQUEST = 1 << 20
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    """What a child does between fork and exec so that it cannot outlive its parent."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def arm() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the request was made
+            os._exit(1)
+
+    return arm
+
+
+class Unit:
+    """One board of the lab: its files, its serial adapter, and its QEMU while it has power."""
+
+    def __init__(self, name: str, board: VirtualBoard, directory: Path) -> None:
+        self.name, self.board, self.directory = name, board, directory
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / TFTP_DIR).mkdir(exist_ok=True)
+        disk.prepare(directory, board)
+        self._serial = SerialAdapter(directory / "console", board.baud)
+        self._qemu: subprocess.Popen[bytes] | None = None
+        self._exited = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._powered = False
+
+    @property
+    def powered(self) -> bool:
+        """What the power strip says: whether the outlet is on, not whether the board lives."""
+        return self._powered
+
+    @property
+    def qemu_pid(self) -> int | None:
+        """Process id of the board's QEMU while it runs."""
+        return self._qemu.pid if self._qemu else None
+
+    async def switch(self, on: bool) -> None:
+        """Switch the outlet and return when it is done. Raises OSError when QEMU cannot be started."""
+        async with self._lock:
+            if on and not self._powered:
+                self._start()
+            elif not on:
+                await self._kill()
+            self._powered = on
+
+    async def close(self) -> None:
+        """Cut the power and take the serial line away."""
+        await self.switch(False)
+        self._serial.close()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._exited.clear()
+        with theirs, (self.directory / "qemu.err").open("wb") as errors:
+            try:
+                qemu = subprocess.Popen(  # one thread, so the hook below is safe
+                    qemu_argv(self.board, theirs.fileno()),
+                    cwd=self.directory,
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    pass_fds=(theirs.fileno(),),
+                    preexec_fn=_die_with(os.getpid()),
+                )
+            except OSError:
+                ours.close()
+                raise
+        self._qemu = qemu
+        self._serial.attach(ours)
+        pidfd = os.pidfd_open(qemu.pid)
+        asyncio.get_running_loop().add_reader(pidfd, self._reap, qemu, pidfd)
+        log.info("%s: power on, qemu pid %d", self.name, qemu.pid)
+
+    def _reap(self, qemu: subprocess.Popen[bytes], pidfd: int) -> None:
+        asyncio.get_running_loop().remove_reader(pidfd)
+        os.close(pidfd)
+        code = qemu.wait()
+        if self._qemu is qemu:
+            self._qemu = None
+            self._serial.detach()
+        self._exited.set()
+        with contextlib.suppress(OSError):
+            (self.directory / QMP_SOCKET).unlink()
+        said = (self.directory / "qemu.err").read_text(errors="replace").strip().splitlines()
+        reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+        log.info(
+            "%s: qemu pid %d ended: %s%s", self.name, qemu.pid, reason, "".join(f"; {s}" for s in said[-3:])
+        )
+
+    async def _kill(self) -> None:
+        if self._qemu:
+            self._qemu.kill()
+            await self._exited.wait()
+            log.info("%s: power off", self.name)
+
+
+class Supervisor:
+    """All units of one lab directory, and the socket through which boards are added."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._units: dict[str, Unit] = {}
+        self._pdu = ""
+
+    async def run(self, say_ready: Callable[[], None]) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        end = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end.set)
+        strip = PowerStrip(self._units)
+        self._pdu = await strip.start()
+        with contextlib.suppress(OSError):
+            Path(CONTROL_SOCKET).unlink()
+        control = await asyncio.start_unix_server(self._control, CONTROL_SOCKET, limit=_LONGEST_REQUEST)
+        self._write_state()
+        log.info("lab pid %d serves %s", os.getpid(), self._pdu)
+        say_ready()
+        await end.wait()
+        control.close()
+        strip.close()
+        for unit in self._units.values():
+            await unit.close()
+        with contextlib.suppress(OSError):
+            Path(CONTROL_SOCKET).unlink()
+        LabState.remove(self._directory)
+        log.info("lab pid %d ends", os.getpid())
+
+    def _write_state(self) -> None:
+        LabState(
+            pid=os.getpid(),
+            started=start_time(os.getpid()) or 0,
+            pdu=self._pdu,
+            boards={name: unit.board for name, unit in self._units.items()},
+        ).write(self._directory)
+
+    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One JSON line in, one out: {"add": {name: board}} or {"status": true}."""
+        try:
+            request = json.loads(await reader.readline())
+            for name, fields in request.get("add", {}).items():
+                await self._add(name, VirtualBoard.model_validate(fields))
+            self._write_state()
+            answer: dict[str, object] = {
+                "boards": {
+                    name: {"powered": unit.powered, "qemu_pid": unit.qemu_pid}
+                    for name, unit in self._units.items()
+                }
+            }
+        except (FarmError, OSError, ValueError, ValidationError) as error:
+            log.warning("request refused: %s", error)
+            answer = {"error": str(error)}
+        with contextlib.suppress(OSError):
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    async def _add(self, name: str, board: VirtualBoard) -> None:
+        there = self._units.get(name)
+        if there is not None:
+            if there.board == board:
+                return
+            if there.powered:
+                raise FarmError(
+                    f"{name}: the board has power and its virtual block has changed; switch it off first"
+                )
+            await there.close()
+            del self._units[name]
+        self._units[name] = Unit(name, board, self._directory / name)
+        log.info("%s: added", name)
+
+
+def main(argv: list[str]) -> int:
+    """Run the lab of the home directory `argv[1]`."""
+    directory = lab_directory(Path(argv[1]))
+    directory.mkdir(parents=True, exist_ok=True)
+    if os.fork():  # whoever started the lab is not its parent, and gets no zombie when it ends
+        os._exit(0)
+    os.chdir(directory)  # unix sockets are named relative to it: their paths may have 107 bytes only
+    lock = os.open(LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(HELD, flush=True)
+        return 1
+    logging.Formatter.converter = time.gmtime
+    logging.basicConfig(
+        filename="lab.log",
+        level=logging.INFO,
+        format="%(asctime)s.%(msecs)03dZ %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )
+
+    def say_ready() -> None:
+        print("ready", flush=True)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+
+    try:
+        asyncio.run(Supervisor(directory).run(say_ready))
+    except OSError as error:
+        log.exception("the lab failed")
+        print(f"the lab cannot start: {error}", flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
