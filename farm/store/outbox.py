@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class OutboxRow:
     """One thing to send. `kind` says what: `boot`, `run`, or what `Outbox.put` was given.
 
-    `body` is opaque to the store, and None where the record itself (`run_id`, `boot_id`) is meant. `refused`
-    holds the server's words, empty while the row waits. `created` is UTC epoch seconds.
+    `body` is opaque to the store, and None where the record itself (`run_id`, `boot_id`) is meant and was not
+    rendered yet. `refused` holds the server's words, empty while the row waits. `created` is UTC epoch seconds.
     """
 
     id: int
@@ -51,6 +51,23 @@ class Outbox:
                 (after, limit),
             )
             return [OutboxRow(*row) for row in rows]
+
+    def tally(self) -> tuple[int, int]:
+        """How many rows wait, and how many were refused."""
+        with self._store.reading("the outbox was not read") as db:
+            counts = db.execute(
+                "SELECT (SELECT count(*) FROM outbox WHERE sent IS NULL AND refused = ''),"
+                " (SELECT count(*) FROM outbox WHERE refused <> '')"
+            )
+            waiting, refused = counts.fetchone()
+            return waiting, refused
+
+    def fill(self, bodies: Mapping[int, bytes]) -> None:
+        """Keep what rows without a body are sent as, so that it is made once and is the same every time."""
+        with self._store.transaction("the outbox was not updated") as db:
+            db.executemany(
+                "UPDATE outbox SET body = ? WHERE id = ?", [(body, row) for row, body in bodies.items()]
+            )
 
     def refused(self) -> list[OutboxRow]:
         """What a server refused for good, with its words."""
