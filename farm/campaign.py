@@ -1,0 +1,291 @@
+"""A campaign: boards x variants x workloads with a replication policy, from one YAML file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
+
+from farm import yamlfile
+from farm.complaint import shown
+from farm.errors import UserError
+from farm.quantity import Duration, Share
+from farm.workload import matrix
+from farm.workload.model import Workload
+from farm.yamlfile import Document
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+# U-Boot's shell takes these from a command line before the kernel sees them (its `setenv bootargs ...`).
+_UBOOT_SIGNS = re.compile(r"[$;\"'`\\&|]")
+# U-Boot's line buffer (CONFIG_SYS_CBSIZE) is 1024 and less on many boards, and setenv and the env's own
+# arguments want their part.
+_MOST_ARGS = 512
+
+ExpectValue = bool | int | float | str | tuple[str, ...]
+
+
+def _reference(value: object) -> object:
+    """An entry of `images:` in the env, or a path beside the campaign file."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("is empty; name an entry of the env's images: or a path, or remove it")
+    return value
+
+
+Reference = Annotated[
+    str | None,
+    BeforeValidator(_reference),
+    Field(default=None, max_length=4096, description="the name of an entry of the env's images:, or a path"),
+]
+
+
+def _knob(value: object) -> object:
+    if isinstance(value, bool) or value is None:
+        raise ValueError("holds no text or number; put the value in quotes, for example '1' or 'none'")
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+KnobValue = Annotated[str, BeforeValidator(_knob), Field(max_length=200, pattern=r"^[^\n]*$")]
+
+
+class Variant(BaseModel):
+    """What differs. Images are names of the env's `images:` or paths relative to the campaign file; None is golden."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = ""
+    baseline: bool = Field(
+        default=False, description="true for the one variant that others are compared with"
+    )
+    kernel: Reference = None
+    dtb: Reference = None
+    initrd: Reference = None
+    modules: Reference = None
+    args: str = Field(default="", description="kernel arguments that are added to the env's")
+    knobs: Mapping[str, KnobValue] = Field(
+        default={}, description="a mapping such as {queue/read_ahead_kb: 1024}"
+    )
+    expect: Mapping[str, ExpectValue] = Field(
+        default={}, description="a mapping of facts to values, such as {read_ahead_kb: 1024}"
+    )
+
+    @field_validator("args")
+    @classmethod
+    def _args(cls, args: str) -> str:
+        if found := _UBOOT_SIGNS.search(args):
+            raise ValueError(f"kernel arguments hold {found[0]} which U-Boot's shell would take; remove it")
+        if not args.isascii() or not args.isprintable():
+            raise ValueError("kernel arguments have to be one line of plain ASCII; remove other characters")
+        if len(args) > _MOST_ARGS:
+            raise ValueError(
+                f"kernel arguments are longer than the {_MOST_ARGS} characters that U-Boot takes"
+            )
+        return args.strip()
+
+    @field_validator("knobs")
+    @classmethod
+    def _knobs(cls, knobs: Mapping[str, str]) -> Mapping[str, str]:
+        for path in knobs:
+            if not re.fullmatch(r"[A-Za-z0-9_.:,+@/-]+", path) or path.endswith("/") or "//" in path:
+                raise ValueError(f"{shown(path)} is no sysfs path; write for example queue/read_ahead_kb")
+            if ".." in path.split("/"):
+                raise ValueError(f"{shown(path)} has '..' in it; write the path out")
+            if path.startswith("/") and not path.startswith(("/sys/", "/proc/sys/")):
+                raise ValueError(
+                    f"{shown(path)} lies outside /sys and /proc/sys; use queue/... for the disk or a path in there"
+                )
+        return knobs
+
+    @field_validator("expect")
+    @classmethod
+    def _expect(cls, expect: Mapping[str, ExpectValue]) -> Mapping[str, ExpectValue]:
+        for name, value in expect.items():
+            if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", name):
+                raise ValueError(f"{shown(name)} is no name of a fact; write for example read_ahead_kb")
+            if isinstance(value, tuple) and name != "dmesg":
+                raise ValueError(f"{name} takes one value, not a list; only dmesg takes a list")
+            if name == "kernel" and (not isinstance(value, str) or not value.strip()):
+                raise ValueError("kernel takes a part of the banner as text; put it in quotes")
+            if name == "dmesg":
+                _check_patterns(value)
+        return expect
+
+
+def _check_patterns(value: ExpectValue) -> None:
+    for pattern in value if isinstance(value, tuple) else (value,):
+        if not isinstance(pattern, str):
+            raise ValueError("dmesg takes regular expressions as text; put them in quotes")
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"dmesg: {shown(pattern)} is no regular expression ({error})") from None
+
+
+def _flat_expect(data: Any) -> Any:
+    """`ios: {timing: mmc HS200}` is `ios.timing: mmc HS200`."""
+    if not isinstance(data, dict):
+        return data
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        if isinstance(value, dict):
+            for inner, item in value.items():
+                flat[f"{key}.{inner}"] = item
+        else:
+            flat[key] = value
+    return flat
+
+
+class Campaign(BaseModel):
+    """One campaign, its matrix expanded. Times in seconds, band as a fraction; `boots` is per variant and board."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    name: str = Field(pattern=NAME, description="a short name of letters, digits, '.', '_' and '-'")
+    description: str = Field(default="", max_length=10_000)
+    boards: tuple[str, ...] = Field(description="a list of board names or paths of env files")
+    variants: Mapping[str, Variant] = Field(description="a mapping of names to what differs")
+    workloads: tuple[Workload, ...] = Field(description="a list of workloads")
+    boots: int = Field(
+        default=8, ge=2, le=1000, strict=True, description="an even number of boots per variant"
+    )
+    trials: int = Field(
+        default=3, ge=1, le=1000, strict=True, description="a number of trials of each workload in a boot"
+    )
+    band: float = 0.03
+    idle_s: float = 0.0
+    seed: int | None = None
+    source: Path
+    source_text: str
+
+    _document: Document | None = PrivateAttr(default=None)
+
+    @property
+    def baseline(self) -> str:
+        """The name of the variant that the others are compared with."""
+        return next(name for name, variant in self.variants.items() if variant.baseline)
+
+    def complain(self, message: str, *where: str | int) -> UserError:
+        """A UserError that points into the campaign's file, such as `complain("...", "variants", "a", "kernel")`."""
+        if self._document is None:
+            return UserError(message, file=self.source)
+        return self._document.complain(message, *where).error()
+
+
+class _File(BaseModel):
+    """The file as it is written, but for the workloads, which `matrix` reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=NAME, description="a short name of letters, digits, '.', '_' and '-'")
+    description: str = Field(default="", max_length=10_000, description="text for people")
+    boards: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = Field(
+        min_length=1, description="a list of board names or paths of env files, such as [virt-rk3568]"
+    )
+    variants: dict[str, Variant] = Field(
+        description="a mapping of names to what differs, one of them with baseline: true"
+    )
+    workloads: Any = Field(
+        description="a list of workloads, such as [{tool: fio, rw: read, bs: 1M, size: 64M}]"
+    )
+    boots: int = Field(
+        default=8, ge=2, le=1000, strict=True, description="an even number of boots per variant, such as 8"
+    )
+    trials: int = Field(
+        default=3, ge=1, le=1000, strict=True, description="the number of runs of each workload in a boot"
+    )
+    band: Share = Field(default=0.03, description="the smallest change that matters, such as 3%")
+    idle: Duration = Field(default=0.0, le=3600, description="a time to rest before each run, such as 1s")
+    seed: int | None = Field(
+        default=None, ge=0, lt=2**63, strict=True, description="a number for the boots' order"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("variants"), dict):
+            return data
+        variants = {
+            name: {**one, "expect": _flat_expect(one["expect"])}
+            if isinstance(one, dict) and "expect" in one
+            else one
+            for name, one in data["variants"].items()
+        }
+        return {**data, "variants": {name: {} if one is None else one for name, one in variants.items()}}
+
+    @field_validator("boots")
+    @classmethod
+    def _even(cls, boots: int) -> int:
+        if boots % 2:
+            raise ValueError(
+                f"{boots} is odd; a block is an order of the variants and its mirror, so use {boots - 1 or 2} "
+                f"or {boots + 1}"
+            )
+        return boots
+
+    @field_validator("boards")
+    @classmethod
+    def _boards(cls, boards: tuple[str, ...]) -> tuple[str, ...]:
+        for number, board in enumerate(boards):
+            if board in boards[:number]:
+                raise ValueError(f"names {shown(board)} twice; remove one")
+        return boards
+
+
+def load_campaign(path: Path | str) -> Campaign:
+    """Read a campaign file and expand its matrix.
+
+    Raises UserError with one line `FILE:LINE: key: what; remedy` for each thing that is wrong.
+    """
+    path = Path(path)
+    document = yamlfile.read(path)
+    if not isinstance(document.data, dict):
+        raise document.complain("is not a mapping of keys; begin with name: NAME").error()
+    file = yamlfile.validate(document, _File)
+    _check_variants(document, file.variants)
+    campaign = Campaign(
+        name=file.name,
+        description=file.description,
+        boards=file.boards,
+        variants={name: one.model_copy(update={"name": name}) for name, one in file.variants.items()},
+        workloads=matrix.expand(document, ("workloads",), file.idle),
+        boots=file.boots,
+        trials=file.trials,
+        band=file.band,
+        idle_s=file.idle,
+        seed=file.seed,
+        source=path.absolute(),
+        source_text=document.text,
+    )
+    campaign._document = document
+    return campaign
+
+
+def _check_variants(document: Document, variants: Mapping[str, Variant]) -> None:
+    wrong = []
+    for name, variant in variants.items():
+        if not re.fullmatch(NAME, name) or name.endswith("\n"):
+            said = "is no name of a variant; use up to 64 letters, digits, '.', '_' and '-'"
+            wrong.append(document.complain(said, "variants", name))
+        if variant.name:
+            said = "is not a key that can stand here; the variant's key is its name"
+            wrong.append(document.complain(said, "variants", name, "name"))
+    baselines = [name for name, variant in variants.items() if variant.baseline]
+    if not variants:
+        wrong.append(document.complain("is empty; add a variant with baseline: true", "variants"))
+    elif not baselines:
+        wrong.append(document.complain("has no baseline; add baseline: true to one variant", "variants"))
+    for name in baselines[1:]:
+        said = f"is a second baseline beside {baselines[0]}; keep one"
+        wrong.append(document.complain(said, "variants", name, "baseline"))
+    if wrong:
+        raise yamlfile.fail(wrong)

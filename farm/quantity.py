@@ -1,0 +1,62 @@
+"""Numbers as people write them in YAML files: sizes, durations, shares. Inside they are bytes, seconds and fractions."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from farm.units import parse_size
+
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s|sec|m|min|h|)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(%?)")
+
+
+def size(value: object) -> int:
+    """Bytes of `4k`, `512M` or a number, 1024-based as in fio. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ValueError("is not a size; write for example 4k, 512M or 1073741824")
+    try:
+        found = parse_size(value if isinstance(value, int) else str(value))
+    except OverflowError:
+        found = 2**63
+    if found >= 2**50:
+        raise ValueError(f"'{str(value)[:40]}' is larger than any card; write for example 4k, 512M or 8G")
+    return found
+
+
+def duration(value: object) -> float:
+    """Seconds of `5s`, `500ms`, `2min` or a number of seconds. Raises ValueError."""
+    if not isinstance(value, bool) and isinstance(value, (str, int, float)):
+        found = _DURATION.fullmatch(str(value).strip())
+        if found:
+            return round(float(found[1]) * _SECONDS[found[2]], 9)
+    raise ValueError(f"'{str(value)[:40]}' is not a time; write for example 5s, 500ms, 2min or 5")
+
+
+def share(value: object) -> float:
+    """A fraction between 0 and 1 of `3%` or `0.03`. Raises ValueError."""
+    found = None
+    if not isinstance(value, bool) and isinstance(value, (str, int, float)):
+        found = _SHARE.fullmatch(str(value).strip())
+    if not found:
+        raise ValueError(f"'{str(value)[:40]}' is not a share; write for example 3% or 0.03")
+    fraction = float(found[1]) / (100 if found[2] else 1)
+    if not 0 < fraction < 1:
+        raise ValueError(f"'{str(value)[:40]}' is not between 0 and 100 %; write for example 3% or 0.03")
+    return round(fraction, 12)
+
+
+def short_size(value: int) -> str:
+    """Bytes as fio and dd take them, in the largest whole unit: 4096 -> `4k`, 536870912 -> `512M`, 1000 -> `1000`."""
+    for unit, power in (("G", 3), ("M", 2), ("k", 1)):
+        if value and value % 1024**power == 0:
+            return f"{value // 1024**power}{unit}"
+    return str(value)
+
+
+Size = Annotated[int, BeforeValidator(size)]
+Duration = Annotated[float, BeforeValidator(duration)]
+Share = Annotated[float, BeforeValidator(share)]
