@@ -34,18 +34,26 @@ MANIFEST = "manifest.json"
 
 Recipe = KernelRecipe | UserlandRecipe
 
+_FIO_LIBRARIES = ("libc6", "libaio1t64", "libnuma1", "zlib1g", "libgcc-s1")
+_FIO_NETWORK = (
+    *("librados.so.2", "librbd.so.1", "libgfapi.so.0", "libnfs.so.14", "libnbd.so.0"),
+    *("libibverbs.so.1", "librdmacm.so.1", "libpmem.so.1"),
+)
+
 RECIPES: tuple[Recipe, ...] = (
     UserlandRecipe(
         name="busybox",
         arch="arm64",
         suite="trixie",
-        packages=("busybox-static", "fio", "mmc-utils"),
+        packages=("busybox-static", "fio", "mmc-utils", *_FIO_LIBRARIES),
         programs=(
             ("usr/bin/busybox", "bin/busybox"),
             ("usr/bin/fio", "usr/bin/fio"),
             ("usr/bin/mmc", "usr/bin/mmc"),
         ),
         init="init.sh",
+        opened=("libgcc_s.so.1",),  # by glibc, when a thread ends
+        stubs=_FIO_NETWORK,
     ),
     KernelRecipe("debian-6.12", "arm64", "trixie", "linux-image-arm64"),
     KernelRecipe("debian-6.1", "arm64", "bookworm", "linux-image-arm64"),

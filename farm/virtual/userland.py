@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 from farm.errors import BoardError
 from farm.virtual import apt
 from farm.virtual.cpio import Cpio
-from farm.virtual.elf import needed
+from farm.virtual.elf import Elf
+from farm.virtual.stub import stub_library
 
 INITRD = "initrd.cpio.gz"
 
@@ -21,7 +23,11 @@ def guest_file(name: str) -> bytes:
 
 @dataclass(frozen=True)
 class UserlandRecipe:
-    """Which packages, which of their programs (path in the package, path in the initramfs) and which init script."""
+    """Which packages, libraries' included, which of their programs, and which init script.
+
+    `programs` are pairs of a path in the package and a path in the initramfs; `opened` are libraries that
+    they open at run time, `stubs` those that they are linked with but do not use here (see `stub.py`).
+    """
 
     name: str
     arch: str
@@ -29,16 +35,16 @@ class UserlandRecipe:
     packages: tuple[str, ...]
     programs: tuple[tuple[str, str], ...]
     init: str
+    opened: tuple[str, ...] = ()
+    stubs: tuple[str, ...] = ()
     format: int = 1  # raise when something else is made of the same packages
 
     def choose(self, archive: apt.Archive) -> list[apt.Package]:
-        """The packages asked for and, of what they depend on, the libraries: nothing is configured in an initramfs."""
-        return [
-            package
-            for package in archive.resolve(self.packages)
-            if package.name in self.packages
-            or (package.name.startswith(("lib", "zlib")) and "python" not in package.name)
-        ]
+        """The packages named: an initramfs configures nothing, so what they depend on otherwise is not needed."""
+        found = [package for package in archive.resolve(self.packages) if package.name in self.packages]
+        if lacking := sorted(set(self.packages) - {package.name for package in found}):
+            raise BoardError(f"{self.suite} no longer has {', '.join(lacking)}")
+        return found
 
     def make(self, files: list[Path], made: Path) -> dict[str, object]:
         """Write `initrd.cpio.gz`: the programs, the libraries that they need, directly or not, and /init."""
@@ -65,24 +71,50 @@ class UserlandRecipe:
         archive.file("init", guest_file(self.init), 0o755)
         archive.file("etc/passwd", b"root::0:0:root:/root:/bin/sh\n")
         archive.file("etc/group", b"root:x:0:\n")
-        carried: set[str] = set()
+        carried: dict[str, Elf] = {}
 
-        def carry(image: bytes) -> None:
-            for name in needed(image):
-                if name in carried:
+        def carry(names: Iterable[str]) -> None:
+            for name in names:
+                if name in carried or name in self.stubs:
                     continue
-                carried.add(name)
                 target = name
                 while target in links and target not in libraries:
                     target = links[target]
                 if target not in libraries:
                     raise BoardError(f"no package of {self.suite} holds the library {name}")
+                carried[name] = Elf(libraries[target])
                 archive.file(f"lib/{name}", libraries[target], 0o755)
-                carry(libraries[target])
+                carry(carried[name].needed())
 
+        carry(self.opened)
+        stubbed: dict[str, dict[str, str]] = {}
         for inside, place in self.programs:
             image, mode = found[inside]
             archive.file(place, image, mode & 0o777)
-            carry(image)
+            program = Elf(image)
+            carry(program.needed())
+            for name, symbols in _stub_symbols(program, self.stubs, carried.values()).items():
+                stubbed.setdefault(name, {}).update(symbols)
+                archive.file(
+                    f"lib/{name}",
+                    stub_library(name, stubbed[name], machine=program.machine, flags=program.flags),
+                    0o755,
+                )
         archive.write(made / INITRD)
-        return {"libraries": sorted(carried)}
+        return {"libraries": sorted(carried), "stubs": sorted(stubbed)}
+
+
+def _stub_symbols(program: Elf, stubs: Iterable[str], carried: Iterable[Elf]) -> dict[str, dict[str, str]]:
+    """What the program wants of each stub: symbol -> version."""
+    wanted: dict[str, dict[str, str]] = {name: {} for name in program.needed() if name in stubs}
+    if not wanted:
+        return {}
+    provided = {symbol.name for library in carried for symbol in library.symbols() if symbol.defined}
+    for symbol in program.symbols():
+        if symbol.defined or symbol.weak or (not symbol.library and symbol.name in provided):
+            continue
+        # A symbol without a version names no library: any stub will do.
+        library = symbol.library or next(iter(wanted))
+        if library in wanted:
+            wanted[library][symbol.name] = symbol.version
+    return wanted
