@@ -187,10 +187,14 @@ class Store:
         with self.reading("the runs were not counted") as db:
             boots = db.execute(
                 "SELECT run_id, count(DISTINCT board), sum(status = 'ok'), sum(status = 'void'),"
-                " sum(status = 'failed'), (SELECT count(*) FROM trial JOIN boot AS b ON b.id = boot_id"
-                " WHERE b.run_id = boot.run_id) FROM boot GROUP BY run_id"
+                " sum(status = 'failed') FROM boot GROUP BY run_id"
+            ).fetchall()
+            trials = db.execute(
+                "SELECT run_id, count(*), min(trial.id), max(trial.id)"
+                " FROM boot JOIN trial ON boot_id = boot.id GROUP BY run_id"
             )
-            return {row[0]: Tally(*row[1:]) for row in boots}
+            of_trials = {row[0]: row[1:] for row in trials}
+            return {row[0]: Tally(*row[1:], *of_trials.get(row[0], (0, 0, 0))) for row in boots}
 
     def boots(self, run_id: str) -> list[StoredBoot]:
         """All attempts at all boots of a run, without their trials, by board, index and attempt."""

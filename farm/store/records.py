@@ -130,10 +130,12 @@ class ValueRow(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How much of a run is in the store, in boots and trials."""
+    """How much of a run is in the store, in boots and trials; the first and last trial's id, 0 without any."""
 
     boards: int = 0
     boots_ok: int = 0
     boots_void: int = 0
     boots_failed: int = 0
     trials: int = 0
+    first_trial: int = 0
+    last_trial: int = 0

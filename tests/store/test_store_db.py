@@ -218,7 +218,7 @@ def test_values_hold_one_row_per_trial_and_direction(
     assert store.values("other") == []
     assert len(store.trials(run.id, status="void")) == 2
     assert [trial.workload for trial in store.trials(run.id, boot_id=torn)] == ["read", "randrw"]
-    assert store.tallies()[run.id] == (1, 2, 0, 1, 6)
+    assert store.tallies()[run.id] == (1, 2, 0, 1, 6, 1, 6)
 
 
 def test_an_import_is_marked_and_may_grow(store: Store, run: RunRecord, make_boot: MakeBoot) -> None:
