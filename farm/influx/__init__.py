@@ -1,0 +1,1 @@
+"""Results on their way to InfluxDB: the only place that speaks line protocol."""
