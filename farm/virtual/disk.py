@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -13,7 +14,7 @@ from farm.errors import BoardError
 from farm.virtual.machine import CARD_FILE, FLASH_FILE, MIB, Card, Partition, VirtualBoard
 
 SECTOR = 512
-_TYPES = {"blank": 0xDA, "ext2": 0x83, "ext4": 0x83, "vfat": 0x0C}  # 0xda: "non-FS data"
+_TYPES = {"blank": 0xDA, "ext2": 0x83, "ext4": 0x83}  # 0xda: "non-FS data"
 
 
 def partition_starts(partitions: Sequence[Partition]) -> list[int]:
@@ -47,24 +48,34 @@ def mbr(partitions: Sequence[Partition]) -> bytes:
     return bytes(table)
 
 
+def _find(tool: str) -> str | None:
+    # The sbin directories are missing in an ordinary user's PATH on Debian.
+    return shutil.which(tool, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+
+
 def _format(image: Path, part: Partition, start: int) -> None:
     """Make the partition's file system inside the image. Raises BoardError if the host has no mkfs for it."""
     if part.content == "blank":
         return
-    if part.content == "vfat":
-        tool, package = "mkfs.vfat", "dosfstools"
-        words = ["-n", part.label.upper() or "DATA", "--offset", str(start // SECTOR), "--mbr=no"]
-    else:
-        tool, package = f"mkfs.{part.content}", "e2fsprogs"
-        words = ["-q", "-F", "-L", part.label, "-E", f"offset={start},nodiscard"]
-    # The sbin directories are missing in an ordinary user's PATH on Debian.
-    found = shutil.which(tool) or next(
-        (where for where in (f"/usr/sbin/{tool}", f"/sbin/{tool}") if Path(where).exists()), None
-    )
+    tool = f"mkfs.{part.content}"
+    found = _find(tool)
     if not found:
-        raise BoardError(f"{tool} is missing on this machine; install the package {package}")
+        raise BoardError(f"{tool} is missing on this machine; install the package e2fsprogs")
     done = subprocess.run(
-        [found, *words, str(image), str(part.size // 1024)], capture_output=True, text=True, check=False
+        [
+            found,
+            "-q",
+            "-F",
+            "-L",
+            part.label,
+            "-E",
+            f"offset={start},nodiscard",
+            str(image),
+            str(part.size // 1024),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]

@@ -48,12 +48,13 @@ class Lab:
 
 @dataclass(frozen=True)
 class BoardStatus:
-    """One board of a running lab."""
+    """One board of a running lab; `died` says why a board that has power does not run any more, else it is empty."""
 
     name: str
     arch: str
     powered: bool
     qemu_pid: int | None
+    died: str
     console: Path
     tftp: Path
 
@@ -122,6 +123,7 @@ def status(home: Path) -> list[BoardStatus]:
             arch=state.boards[name].arch,
             powered=bool(said[name]["powered"]),
             qemu_pid=said[name]["qemu_pid"],
+            died=said[name]["died"],
             console=directory / name / "console",
             tftp=directory / name / TFTP_DIR,
         )

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from farm.units import format_size, parse_size
 
 Size = Annotated[int, BeforeValidator(parse_size)]
-Content = Literal["blank", "ext2", "ext4", "vfat"]
+Content = Literal["blank", "ext2", "ext4"]
 
 MIB = 1024**2
 
@@ -39,7 +39,7 @@ class Partition(_Model):
 
     size: Size
     content: Content = "blank"
-    label: str = Field(default="", pattern=r"[A-Za-z0-9_-]{0,11}", description="file system label")
+    label: str = Field(default="", pattern=r"[A-Za-z0-9_-]{0,16}", description="file system label")
 
     @field_validator("size")
     @classmethod
@@ -189,7 +189,7 @@ def qemu_argv(board: VirtualBoard, console_fd: int) -> list[str]:
         *("-netdev", f"user,id=net,restrict=on,tftp={TFTP_DIR}"),
         *("-device", f"virtio-net-{made.bus},netdev=net{net}"),
         *("-drive", f"if=none,id=flash,format=raw,file={FLASH_FILE},cache=unsafe"),
-        *("-device", f"virtio-blk-{made.bus},drive=flash{flash}"),
+        *("-device", f"virtio-blk-{made.bus},drive=flash,werror=report,rerror=report{flash}"),
         *("-drive", card),
         *("-device", "sdhci-pci,id=sdhci,addr=0x3", "-device", "sd-card,drive=card"),
     ]

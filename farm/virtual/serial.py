@@ -107,11 +107,12 @@ class SerialAdapter:
                 self._loop.remove_reader(self._master)
                 self._loop.remove_writer(self._master)
                 tty.setraw(self._master)  # what one user left must not echo the board's text back to it
+                self._loop.call_later(_LOOK, self._look)
         return is_open
 
     def _look(self) -> None:
-        if not self._closed:
-            self._somebody()
+        """While nobody has the tty open no event tells that somebody opens it, so look now and then."""
+        if not self._closed and not self._somebody():
             self._loop.call_later(_LOOK, self._look)
 
     def _raw(self) -> bool:

@@ -61,6 +61,7 @@ class Unit:
         self._exited = asyncio.Event()
         self._lock = asyncio.Lock()
         self._powered = False
+        self.died = ""
 
     @property
     def powered(self) -> bool:
@@ -103,7 +104,7 @@ class Unit:
             except OSError:
                 ours.close()
                 raise
-        self._qemu = qemu
+        self._qemu, self._cutting, self.died = qemu, False, ""
         self._serial.attach(ours)
         pidfd = os.pidfd_open(qemu.pid)
         asyncio.get_running_loop().add_reader(pidfd, self._reap, qemu, pidfd)
@@ -120,16 +121,18 @@ class Unit:
         with contextlib.suppress(OSError):
             (self.directory / QMP_SOCKET).unlink()
         said = (self.directory / "qemu.err").read_text(errors="replace").strip().splitlines()
+        if self._cutting:
+            log.info("%s: power off", self.name)
+            return
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-        log.info(
-            "%s: qemu pid %d ended: %s%s", self.name, qemu.pid, reason, "".join(f"; {s}" for s in said[-3:])
-        )
+        self.died = "; ".join([f"qemu ended by itself with {reason}", *said[-3:]])
+        log.warning("%s: %s (pid %d)", self.name, self.died, qemu.pid)
 
     async def _kill(self) -> None:
+        self._cutting, self.died = True, ""
         if self._qemu:
             self._qemu.kill()
             await self._exited.wait()
-            log.info("%s: power off", self.name)
 
 
 class Supervisor:
@@ -181,7 +184,7 @@ class Supervisor:
             self._write_state()
             answer: dict[str, object] = {
                 "boards": {
-                    name: {"powered": unit.powered, "qemu_pid": unit.qemu_pid}
+                    name: {"powered": unit.powered, "qemu_pid": unit.qemu_pid, "died": unit.died}
                     for name, unit in self._units.items()
                 }
             }
@@ -200,7 +203,7 @@ class Supervisor:
                 return
             if there.powered:
                 raise FarmError(
-                    f"{name}: the board has power and its virtual block has changed; switch it off first"
+                    f"{name}: the board has power and its virtual block has changed; end the lab with: farm virtual down"
                 )
             await there.close()
             del self._units[name]
