@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -37,6 +39,7 @@ NO_VERDICT = (
 )
 IMPORTED = "Imported results: number and order of the boots are unknown, and nothing is proven."
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
+_BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # the colours that end behind them stay
 _ASCII = str.maketrans({"▲": "^", "▼": "v"})
 _COLOURS = {
     "faster": "green",
@@ -325,6 +328,9 @@ def _grid(page: Console, table: Table, left: int = 0) -> None:
 
     On a terminal that is too narrow for the figures, the terminal wraps the lines; no figure is cut.
     """
+    for column in table.columns:
+        if column.no_wrap:  # rich would measure the longest word only
+            column.min_width = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
     padded = Padding(table, (0, 0, 0, left), expand=False)
     needed = Measurement.get(page, page.options.update(width=WIDTH), padded).minimum
     before = page.width
@@ -333,7 +339,7 @@ def _grid(page: Console, table: Table, left: int = 0) -> None:
         page.print(padded)
     page.width = before
     for line in drawn.get().splitlines():
-        page.file.write(line.rstrip() + "\n")
+        page.file.write(_BLANKS.sub(r"\1", line) + "\n")
 
 
 def _encodable(page: Console, text: str) -> str:
