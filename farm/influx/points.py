@@ -5,9 +5,8 @@ and 2 keep every combination of tags in memory). Times are whole milliseconds: `
 where microseconds are `u` to one and `us` to another, and all of them keep a millisecond exactly.
 
 measurement   time                 tags besides campaign, branch               fields
-trial         its start            board soc card variant status workload      run boot trial index attempt rep reason
-                                   tool rw bs iodepth numjobs direction        wall_seconds, and every metric by its
-                                                                               name (bw_bytes iops lat_p99_ns ...)
+trial         its start            board soc card variant status workload      run boot trial rep reason wall_seconds,
+                                   tool rw bs iodepth numjobs direction        and metrics by name (bw_bytes iops ...)
 boot          its start            board soc card variant status               run boot index attempt block reason
                                                                                seconds commit kernel banner flash.*
                                                                                events events.KIND, and facts by name
@@ -157,9 +156,11 @@ def changepoint_line(
     variant: str | None = None,
     before: Mapping[str, str] | None = None,
     after: Mapping[str, str] | None = None,
+    text: str | None = None,
 ) -> str:
     """A change found in a trend. `at` is the start of the first run after it (UTC epoch seconds), `ratio` after /
-    before with its interval; `before` and `after` name the runs on both sides: `run`, `commit`, `kernel`.
+    before with its interval; `before` and `after` name the runs on both sides: `run`, `commit`, `kernel`. `text`
+    is the sentence that a dashboard shows at the mark.
     """
     names = {f"{name}_before": value for name, value in (before or {}).items()}
     names |= {f"{name}_after": value for name, value in (after or {}).items()}
@@ -174,7 +175,12 @@ def changepoint_line(
         "metric": metric,
         "direction": direction,
     }
-    return line("changepoint", tags, {"ratio": ratio, "low": low, "high": high, "p": p, **names}, _ms(at))
+    return line(
+        "changepoint",
+        tags,
+        {"ratio": ratio, "low": low, "high": high, "p": p, "text": text, **names},
+        _ms(at),
+    )
 
 
 def board_line(
@@ -229,8 +235,6 @@ def _trial_lines(run: RunRecord, boot: StoredBoot, trial: StoredTrial, tags: Tag
         "run": run.id,
         "boot": boot.id,
         "trial": trial.id,
-        "index": boot.index,
-        "attempt": boot.attempt,
         "rep": trial.rep,
         "wall_seconds": trial.seconds,
         "reason": reason or None,
