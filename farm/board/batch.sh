@@ -1,0 +1,119 @@
+# The part of a batch that runs on the board. POSIX sh: busybox ash, mksh, dash, bash; only builtins, cat, grep, head,
+# mkdir, mv, rm, sleep, tail, wc and what the caller found; what packs smallest is tried here. batch.py strips comments,
+# fills in @words@, and one subshell of the board's shell evaluates it, then the batch: `a`, a `j` for each job, `g`.
+# Names are short because every byte crosses a console. No backslashes: mksh' echo would not keep them.
+#   m marker (set by the loader)  n number of jobs, L limit of a kind, A snippet around the next jobs (set by the batch)
+#   D directory  K printk file  k its old value  P its value while measuring  H digest
+#   i job number  T kinds that were ended at their limit  B bytes of the packed stream  C what packed it
+#   files in D: a to e the kinds of the job that runs, x index of all jobs, y their kinds, z the packed stream
+i=0 D= y= K=@printk@ H=@digest@
+
+# s: end every process of this batch's jobs, wherever fio's setsid() or a double fork put it: they are known by their
+# environment. busybox' own timeout would end its child alone.
+s(){
+for t in TERM TERM TERM KILL;do
+p=$(cd /proc;grep -ls farm=$m [0-9]*/environ)
+[ "$p" ]||return
+for p in $p;do
+kill -$t ${p%/*}
+done
+sleep 1
+done
+}
+
+# e: the only way out: leave nothing running, nothing in tmpfs, the console as it was.
+e(){
+s
+rm -rf $D
+echo $k >$K
+stty echo
+echo "@$m bye"
+exit
+}
+
+# x SECONDS FILE CODE: run CODE, its status in c. TERM is not trapped: a shell may lose it between fork and the child's
+# own trap, and the watchdog would sleep on.
+x(){
+{ (export farm=$m;@shell@ "$3") 2>&1;echo $? >$D/$i$2;} </dev/null|{ head -c $L >$D/$2;cat >/dev/null;}&
+p=$!
+(trap 'kill $y;exit' TERM;sleep $1&
+y=$!;wait $y;echo >$D/t;s;kill -9 $p)&
+q=$!
+wait $p
+kill $q
+wait $q
+c=-
+read c <$D/$i$2
+rm $D/t&&T=$T$2
+}
+
+# j ID SECONDS SECONDS_BEFORE CODE BEFORE: a line to the index, its kinds to the body. The kernel's log is read from the
+# last line that it had before, which is ours where /dev/kmsg can be written.
+j(){
+i=$((i+1)) T=. u=0 v=0
+echo "<7>farm: $1">@kmsg@
+M=$(dmesg|tail -n 1)
+x $3 a "$5"
+[ $c = 0 ]&&{
+x 20 b "$A"
+read u q </proc/uptime
+x $2 c "$4"
+read v q </proc/uptime
+f=$c
+x 20 d "$A"
+c=$f
+}
+f=$(dmesg|grep -nxF -e "$M"|tail -n 1)
+dmesg|tail -n +$((${f%%:*}+1))|tail -n 200 >$D/e
+(cd $D
+echo $c $u $v $T $(wc -c [a-e]) >>x
+cat [a-e] >>y
+rm [a-e])
+echo "@farm $i/$n $1 $c $((${v%.*}-${u%.*}))"
+}
+
+# l TEXT: a line with its own digest; h: what there is to fetch; f OFFSET LENGTH: one frame.
+l(){ echo "@$m $* $(echo "$*"|$H)";}
+h(){ l = $B $C $P $D $($H <$D/z);}
+f(){ (
+c=$((B-$1))
+[ $c -gt $2 ]&&c=$2
+q="$1 $c "
+set -- $(tail -c +$(($1+1)) $D/z|head -c $c|@encoder@)
+IFS=
+l "$q$*"
+)}
+
+# a: find a directory, silence the kernel; g: pack, and answer until told to quit
+a(){
+trap e INT HUP
+d="@temporary@"
+for d in $(for d in $d;do grep -q " $d tmpfs " /proc/mounts&&echo $d;done) $d;do
+D=$d/farm.$$
+mkdir $D&&break
+D=
+done
+[ $D ]||{ l !;e;}
+read k q <$K
+echo 1 >$K
+read P q <$K
+echo "@$m go"
+}
+g(){
+B=999999999
+for q in 'xz -0e' bzip2 'gzip -9' cat;do
+cat $D/x $D/y|$q >$D/w||continue
+b=$(($(wc -c <$D/w)))
+[ $b -lt $B ]&&mv $D/w $D/z&&B=$b C=${q%% *}
+done
+h
+while read -r a o b q;do
+case $a$o$b in
+q)e;;
+f*[!0-9]*|f);;
+f*)f $o $b;;
+*)h
+esac
+done
+e
+}
