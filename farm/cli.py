@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 
@@ -159,6 +156,13 @@ def compare(run: RunName = "latest", as_json: Json = False) -> None:
         terminal.print_compare(table, out)
 
 
+def _read(file: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as problem:
+        raise UserError(f"cannot be read ({problem.strerror}); give a text file", file=file) from None
+
+
 @app.command(name="import", epilog="Example: farm import --json mail.txt console.log")
 def import_(
     files: Annotated[
@@ -170,10 +174,10 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Read measurements out of console logs and mails."""
-    from farm.parse.importing import import_file
+    from farm.parse.importing import import_object
     from farm.report.imported import print_imported
 
-    read = [import_file(file) for file in files]
+    read = [import_object(str(file), _read(file)) for file in files]
     if as_json:
         for one in read:
             sys.stdout.write(json.dumps(one, ensure_ascii=True) + "\n")
@@ -308,27 +312,14 @@ def version() -> None:
     sys.stdout.write(f"farm {__version__}\n")
 
 
-def _leave(code: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.exit(code)
-
-
 def main() -> None:
     """Entry point: every error becomes a sentence on stderr and an exit code."""
     try:
-        code = app(standalone_mode=False)
-        _leave(code if isinstance(code, int) else 0)
+        app()
     except FarmError as problem:
+        sys.stdout.flush()
         err.print(f"farm: {problem}", markup=False)
-        _leave(problem.exit_code)
-    except click.ClickException as problem:
-        problem.show()
-        _leave(2)
-    except (click.Abort, KeyboardInterrupt):
+        sys.exit(problem.exit_code)
+    except KeyboardInterrupt:
         err.print("farm: interrupted")
-        _leave(130)
-    except BrokenPipeError:
-        # the reader of our output went away, as `farm runs | head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        _leave(141)
+        sys.exit(130)

@@ -25,9 +25,16 @@ class LabHome:
     def farm(self, *words: str, check: bool = True, timeout: float = 400) -> subprocess.CompletedProcess[str]:
         """Run `farm` to its end."""
         done = subprocess.run(
-            [sys.executable, "-m", "farm", *words], env=self.env, cwd=ROOT, capture_output=True, text=True, timeout=timeout
+            [sys.executable, "-m", "farm", *words],
+            env=self.env,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
-        assert not check or done.returncode == 0, f"farm {words} exited {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        assert not check or done.returncode == 0, (
+            f"farm {words} exited {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        )
         return done
 
     def start(self, *words: str) -> subprocess.Popen[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 
 from farm.errors import BoardError
@@ -185,11 +185,13 @@ def parse_probe(text: str) -> Facts:
             values["ios.width_bits"] = ios.width_bits
             values["ios.clock_hz"] = ios.clock_hz
             values["ios.actual_clock_hz"] = ios.actual_clock_hz
-            values["ios.signal_voltage"] = ios.signal_voltage
-    if sections.get("ext_csd"):
-        for name, entry in parse_extcsd("\n".join(sections["ext_csd"])).facts.items():
-            if isinstance(entry, (str, int, float)):
-                values[f"ext_csd.{name}"] = entry
+            values["ios.voltage"] = ios.voltage
+    ext_csd = parse_extcsd("\n".join(sections.get("ext_csd", [])))
+    if ext_csd is not None:
+        for entry in fields(ext_csd):
+            value = getattr(ext_csd, entry.name)
+            if isinstance(value, (bool, int, str)) and entry.name != "source":
+                values[f"ext_csd.{entry.name}"] = value
     return Facts(
         values=values,
         disk=disk,

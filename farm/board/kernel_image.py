@@ -14,8 +14,9 @@ from typing import Protocol
 from farm.errors import UserError
 
 # linux_banner of init/version-timestamp.c: release, compiler and UTS_VERSION, then a newline. The printk
-# formats beside it contain "%s" where the banner has a digit.
-_BANNER = re.compile(rb"Linux version \d+\.\d+[^\n\0]{8,600}(?=\n\0)")
+# formats beside it contain "%s" where the banner has a digit. Since 6.1 init/version.c leaves a weak banner beside
+# the real one, whose version is "# SMP ..." without a number.
+_BANNER = re.compile(rb"Linux version \d+\.\d+[^\n\0]{8,500}\) #\d+[^\n\0]{0,200}(?=\n\0)")
 _UNPACKED_LIMIT = 512 << 20
 _LZMA = b"]\x00\x00"
 

@@ -12,6 +12,7 @@ if [ $# = 1 ]; then
 b=/sys/block/$d
 s refused
 {
+:
 KNOBS
 } 3>&1 2>/dev/null
 fi

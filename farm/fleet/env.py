@@ -152,6 +152,9 @@ class FarmBlock(_Block):
     golden: Golden
     args: str = Field(default="", description="kernel arguments that every variant gets, such as console=")
     modules: Literal["cpio", "none"] = "cpio"
+    boot_seconds: float = Field(
+        default=60.0, gt=0, description="what one boot takes without trials, for plans"
+    )
     off_seconds: float = Field(default=2.0, ge=0, le=60)
     power_cycles: int = Field(
         default=3, ge=1, le=20, description="boots tried before a boot counts as failed"

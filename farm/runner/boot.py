@@ -216,7 +216,16 @@ class BootRunner:
                     assert area is not None
                     command = command_for(workload, f"{area.mount}/farm-{workload.needed_bytes}.img")
                 before = (*(mount if workload.target == "file" else ()), *command.prepare)
-                jobs.append(Job(f"{len(jobs)}", command.run, before, command.timeout_s, AROUND))
+                jobs.append(
+                    Job(
+                        f"{len(jobs)}",
+                        command.run,
+                        before,
+                        command.timeout_s,
+                        AROUND,
+                        command.prepare_timeout_s,
+                    )
+                )
                 commands.append((workload, rep, command))
         return jobs, commands
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from farm import __version__
 from farm.campaign import Campaign
-from farm.errors import UserError
 from farm.fleet.env import BoardEnv
 from farm.runner import worker
 from farm.runner.boot import Task, make_bundle
@@ -41,28 +40,6 @@ class _Worker:
     over: BoardOver | None = None
 
 
-def check(campaign: Campaign, boards: Sequence[BoardEnv]) -> None:
-    """Refuse what files alone can tell, before power is touched. Raises UserError."""
-    for board in boards:
-        scratch = board.farm.scratch
-        for workload in campaign.workloads:
-            area, name = (scratch.raw, "raw") if workload.target == "raw" else (scratch.files, "files")
-            if area is None:
-                raise UserError(
-                    f"workload {workload.name} needs scratch.{name}, which {board.path} does not declare; nothing "
-                    "is written where the env allows nothing",
-                    file=campaign.source,
-                    key="workloads",
-                )
-            if workload.needed_bytes > area.size:
-                raise UserError(
-                    f"workload {workload.name} needs {workload.needed_bytes} bytes, but scratch.{name} of board "
-                    f"{board.name} has {area.size}; make size smaller",
-                    file=campaign.source,
-                    key="workloads",
-                )
-
-
 def new_run_id(campaign: str) -> str:
     """A name for a run that sorts by time and reads well: `20261130-182233-readahead`."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{campaign}"
@@ -80,10 +57,9 @@ def run(
 ) -> Outcome:
     """Run a campaign on its boards, or go on with the run `resume`, and return how it ended.
 
-    Every boot is committed before its board goes on. Raises UserError for what files alone decide and StoreError
+    Every boot is committed before its board goes on. Raises UserError for images that are missing or wrong and StoreError
     where results cannot be kept; boards that give up are part of the outcome.
     """
-    check(campaign, boards)
     work = home / "bundles"
     bundles = {
         board.name: {name: make_bundle(board, campaign, one, work) for name, one in campaign.variants.items()}
@@ -120,7 +96,7 @@ def _record(run_id: str, campaign: Campaign, seed: int) -> RunRecord:
         host=socket.gethostname(),
         version=__version__,
         settings={
-            "baseline": next(name for name, one in campaign.variants.items() if one.baseline),
+            "baseline": campaign.baseline,
             "variants": list(campaign.variants),
             "workloads": [one.name for one in campaign.workloads],
             "boards": list(campaign.boards),

@@ -78,8 +78,12 @@ def judge(
     status, reason = "ok", ""
     if result.skipped is not None:
         status, reason = "failed", f"not run: {result.skipped}"
+    elif result.timed_out:
+        status, reason = "failed", f"hung: no end within {workload.timeout_s:.0f} s"
     elif result.rc is None:
-        status, reason = "failed", f"no end within {workload.timeout_s:.0f} s"
+        status, reason = "failed", "its exit status was lost"
+    elif "out" in result.cut:
+        status, reason = "void", "it printed more than is kept"
     elif result.rc != 0:
         status, reason = "failed", f"exit status {result.rc}: {_first_line(text)}"
     elif not parsed.samples:
@@ -94,7 +98,7 @@ def judge(
     events = tuple(
         {"kind": event.kind, "line": event.line, "workload": workload.name, "rep": rep}
         for event in parse_dmesg(kernel)
-        if event.bad
+        if not event.is_state
     )
     facts: dict[str, object] = {}
     if parsed.samples:

@@ -14,8 +14,9 @@ BANNER = (
     "Linux version 6.12.41+deb13-arm64 (debian-kernel@lists.debian.org) (aarch64-linux-gnu-gcc-14 (Debian 14.2.0-19) "
     "14.2.0, GNU ld (GNU Binutils for Debian) 2.44) #1 SMP Debian 6.12.41-1 (2025-08-12)"
 )
-# beside the banner every kernel holds printk formats that start alike
-FORMAT = b"%s version %s (debian) %s\n\0Linux version %s (x)\n\0"
+# beside the banner every kernel holds printk formats that start alike, and since 6.1 a weak banner without a number
+WEAK = BANNER.replace("#1 SMP", "# SMP").encode() + b"\n\0"
+FORMAT = b"%s version %s (debian) %s\n\0Linux version %s (x)\n\0" + WEAK
 
 
 def image(text: str = BANNER) -> bytes:

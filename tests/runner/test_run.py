@@ -45,7 +45,9 @@ def kernels_run(lab_home: LabHome, tmp_path_factory: pytest.TempPathFactory) -> 
     return found[1]
 
 
-def test_two_kernels_are_flashed_and_each_boot_is_proven_by_its_banner(lab_home: LabHome, kernels_run: str) -> None:
+def test_two_kernels_are_flashed_and_each_boot_is_proven_by_its_banner(
+    lab_home: LabHome, kernels_run: str
+) -> None:
     boots = lab_home.rows(
         "SELECT variant, status, json_extract(facts, '$.banner'), json_extract(flash, '$.method') FROM boot "
         "WHERE run_id = ? ORDER BY boot_index",
@@ -108,7 +110,9 @@ def test_qemu_killed_in_a_trial_costs_one_boot_which_is_repeated(lab_home: LabHo
     assert str(log) in text
 
 
-def test_farm_killed_leaves_results_but_no_process_and_the_run_can_go_on(lab_home: LabHome, tmp_path: Path) -> None:
+def test_farm_killed_leaves_results_but_no_process_and_the_run_can_go_on(
+    lab_home: LabHome, tmp_path: Path
+) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW)
     run = lab_home.start("run", str(tmp_path / "slow.yaml"), "--seed", "1")
     wait_for("first boot committed", lambda: "boot 1/2" in (run.stdout.readline() if run.stdout else ""), 120)
@@ -127,7 +131,9 @@ def test_farm_killed_leaves_results_but_no_process_and_the_run_can_go_on(lab_hom
 def _qemu(lab: LabHome) -> int:
     import json
 
-    (board,) = [one for one in json.loads(lab.farm("virtual", "status", "--json").stdout) if one["name"] == BOARD]
+    (board,) = [
+        one for one in json.loads(lab.farm("virtual", "status", "--json").stdout) if one["name"] == BOARD
+    ]
     assert board["qemu_pid"]
     return int(board["qemu_pid"])
 
@@ -136,7 +142,9 @@ def _measuring(lab: LabHome) -> Path:
     """Wait until the newest run measures, which its console log shows; that log's path."""
 
     def newest() -> Path | None:
-        logs = sorted((lab.path / "logs").glob("*-slow-test/*/boot-000-0.log"), key=lambda path: path.stat().st_mtime)
+        logs = sorted(
+            (lab.path / "logs").glob("*-slow-test/*/boot-000-0.log"), key=lambda path: path.stat().st_mtime
+        )
         return logs[-1] if logs and b"@farm" in logs[-1].read_bytes() else None
 
     found = wait_for("a trial begins", newest, 120)
