@@ -131,6 +131,18 @@ def test_a_killed_exporter_takes_nothing_with_it(
     assert count(influxd) == 12
 
 
+def test_a_wrong_bucket_is_told_at_the_end_and_keeps_the_points(
+    store: Store, run: RunRecord, make_boot: MakeBoot, influxd: LocalInflux
+) -> None:
+    store.begin_run(run)
+    exporter = Exporter.start(store.path, influxd.config(bucket="nope"))
+    store.commit_boot(make_boot(0))
+    exporter.nudge()
+    report = exporter.stop(20)
+    assert report.problem.startswith(f"the server at {influxd.url} does not have nope: database not found")
+    assert store.outbox.tally() == (1, 0)
+
+
 CONTROLLER = """
 import os, signal, sys, time
 sys.path.insert(0, {root!r})

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from farm.analysis.compare import Verdict
 from farm.errors import UserError
 from farm.influx.config import InfluxConfig
+from farm.influx.findings import put_verdicts
 from farm.influx.line import line, pack
 from farm.influx.local import LocalInflux, free_port
 from farm.influx.points import board_line, changepoint_line
@@ -253,6 +255,86 @@ def test_points_older_than_the_server_keeps_are_set_aside_at_one_go(
     assert row.refused.endswith("and 380 points more")
     (counted,) = points(influxd.query('SELECT count(n) FROM "farm"."week"."many"'))
     assert counted["count"] == 400
+
+
+def test_verdicts_are_points_too_and_made_again_overwrite_themselves(
+    store: Store, run: RunRecord, make_boot: MakeBoot, influxd: LocalInflux
+) -> None:
+    fill(store, run, make_boot, 2)
+    slower = Verdict(
+        workload="dd-read", candidate="ra1024", baseline="ra128", verdict="slower", unstable=True, reason="it is",
+        ratio=0.9475, low=0.9375, high=0.9575, p=0.0009765625, n_base=6, n_cand=6, spread_base=0.0125,
+        spread_cand=0.015625, more_boots=None, more_boots_for=None, flags=("temperature moved", "trend"),
+    )  # fmt: skip
+    unsure = replace(
+        slower, workload="randrw-4k", verdict="inconclusive", ratio=None, low=None, high=None, p=None
+    )
+    for _ in range(2):
+        put_verdicts(store, run.id, "evb-a", (slower, unsure), direction="read")
+    assert push(store, influxd.config()).sent == 13 + 4
+    first, second = points(influxd.query("SELECT * FROM verdict"))
+    names = (
+        "ratio",
+        "low",
+        "high",
+        "p",
+        "n_base",
+        "spread_cand",
+        "score",
+        "unstable",
+        "verdict",
+        "flags",
+        "run",
+    )
+    assert [first[name] for name in names] == [
+        *(
+            0.9475,
+            0.9375,
+            0.9575,
+            0.0009765625,
+            6,
+            0.015625,
+            -1,
+            1,
+            "slower",
+            "temperature moved; trend",
+            run.id,
+        ),
+    ]
+    tags = (
+        "time",
+        "workload",
+        "variant",
+        "board",
+        "card",
+        "tool",
+        "rw",
+        "bs",
+        "metric",
+        "direction",
+        "branch",
+    )
+    assert [first[name] for name in tags] == [
+        *(
+            int(T0) * 1000,
+            "dd-read",
+            "ra1024",
+            "evb-a",
+            "DG4016 (0x000045)",
+            "dd",
+            "read",
+            "1M",
+            "bw_bytes",
+            "read",
+        ),
+        "linux-next",
+    ]
+    assert (second["verdict"], second["score"], second["ratio"], second["iodepth"]) == (
+        "inconclusive",
+        None,
+        None,
+        "32",
+    )
 
 
 def test_a_torn_boots_good_trials_do_not_count(

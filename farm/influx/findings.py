@@ -1,0 +1,43 @@
+"""Findings into the outbox: verdicts, change points, the health of boards. Boots and runs get there by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from farm.influx.line import pack
+from farm.influx.points import card_of, shape, verdict_lines
+from farm.store.db import Store
+
+if TYPE_CHECKING:
+    from farm.analysis.compare import Verdict
+
+
+def put(store: Store, kind: str, lines: Iterable[str], *, run_id: str | None = None) -> None:
+    """Let lines (of `changepoint_line`, `board_line`) wait for the next push; `kind` is their measurement."""
+    if found := list(lines):
+        store.outbox.put(kind, pack(found), run_id=run_id)
+
+
+def put_verdicts(
+    store: Store,
+    run_id: str,
+    board: str,
+    verdicts: Iterable[Verdict],
+    *,
+    metric: str = "bw_bytes",
+    direction: str = "",
+) -> None:
+    """Let the verdicts of one board and one metric wait for the next push; made again, they overwrite themselves.
+
+    Card and shape of the workloads are those of the board's first boot that has them.
+    """
+    card, shapes = None, {}
+    for boot in store.boots(run_id):
+        if boot.board == board and (card := card_of(boot)):
+            shapes = {trial.workload: shape(trial) for trial in store.trials(run_id, boot_id=boot.id)}
+            break
+    lines = verdict_lines(
+        store.run(run_id), board, verdicts, metric=metric, direction=direction, card=card, shapes=shapes
+    )
+    put(store, "verdict", lines, run_id=run_id)
