@@ -83,9 +83,14 @@ class Store:
 
     @contextmanager
     def reading(self, what: str) -> Iterator[sqlite3.Connection]:
-        """The connection for SELECTs of this package; a failure is a StoreError: `what`."""
+        """The connection for SELECTs of this package, which all see one moment; a failure is a StoreError: `what`."""
         with sentences(self.path, what):
-            yield self._db
+            self._db.execute("BEGIN")  # else a boot committed between two of them would be half seen
+            try:
+                yield self._db
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
 
     @contextmanager
     def transaction(self, what: str) -> Iterator[sqlite3.Connection]:

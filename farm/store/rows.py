@@ -88,32 +88,43 @@ def trials(db: sqlite3.Connection, where: str, *bound: Bound) -> list[StoredTria
 
 def values(db: sqlite3.Connection, run_id: str, metric: str) -> list[ValueRow]:
     """One row per trial and direction; equal texts are one object, so that 100,000 rows stay small."""
+    boots = {
+        boot_id: (board, variant, index, started, status, reason)
+        for boot_id, board, variant, index, started, status, reason in db.execute(
+            "SELECT id, board, variant, boot_index, started, status, reason FROM boot"
+            " WHERE run_id = CAST(? AS TEXT)",
+            (text_in(run_id),),
+        )
+    }
+    # NULL for what nearly all rows have in common: turning text into str is most of the time.
     found = db.execute(
-        "SELECT board, variant, boot.id, boot_index, boot.started, workload, ifnull(rw, ''), rep,"
-        " CASE WHEN boot.status = 'ok' OR trial.status <> 'ok' THEN trial.status ELSE boot.status END, value,"
-        " trial.id,"
-        " CASE WHEN boot.status = 'ok' OR trial.status <> 'ok' THEN trial.reason ELSE boot.reason END"
-        " FROM boot JOIN trial ON trial.boot_id = boot.id"
+        "SELECT boot_id, workload, ifnull(rw, ''), rep, nullif(trial.status, 'ok'), value, trial.id,"
+        " nullif(trial.reason, '') FROM boot JOIN trial ON trial.boot_id = boot.id"
         " LEFT JOIN sample ON trial_id = trial.id AND metric = CAST(? AS TEXT)"
         " WHERE run_id = CAST(? AS TEXT) ORDER BY board, boot_index, attempt, trial.id, rw",
         (text_in(metric), text_in(run_id)),
     )
     known: dict[str, str] = {}
     same = known.setdefault
-    return [
-        ValueRow(
-            same(row[0], row[0]),
-            same(row[1], row[1]),
-            row[2],
-            row[3],
-            row[4],
-            same(row[5], row[5]),
-            same(row[6], row[6]),
-            row[7],
-            same(row[8], row[8]),  # type: ignore[arg-type]  # the table's CHECK holds it to Status
-            row[9],
-            row[10],
-            same(row[11], row[11]),
+    rows = []
+    for boot_id, workload, rw, rep, status, value, trial_id, reason in found:
+        board, variant, index, started, boot_status, boot_reason = boots[boot_id]
+        if status is None:
+            status, reason = boot_status, reason if boot_status == "ok" else boot_reason
+        rows.append(
+            ValueRow(
+                board,
+                variant,
+                boot_id,
+                index,
+                started,
+                same(workload, workload),
+                same(rw, rw),
+                rep,
+                same(status, status),  # type: ignore[arg-type]  # the table's CHECK holds it to Status
+                value,
+                trial_id,
+                same(reason, reason) if reason else "",
+            )
         )
-        for row in found
-    ]
+    return rows

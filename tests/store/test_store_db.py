@@ -221,6 +221,34 @@ def test_values_hold_one_row_per_trial_and_direction(
     assert store.tallies()[run.id] == (1, 2, 0, 1, 6, 1, 6)
 
 
+def test_a_reader_sees_no_half_of_a_boot_that_is_committed_meanwhile(
+    store: Store, db_path: Path, run: RunRecord, make_boot: MakeBoot
+) -> None:
+    store.begin_run(run)
+    store.commit_boot(make_boot(0))
+    index = 0
+
+    with Store.open(db_path) as reader:
+
+        def commit_between(statement: str) -> None:
+            nonlocal index
+            if statement.startswith("SELECT"):
+                index += 1
+                store.commit_boot(make_boot(index))
+
+        reader._db.set_trace_callback(commit_between)
+        for read in (reader.trials, reader.values, reader.boots):
+            before = index
+            assert len(read(run.id)) >= 1
+            assert index > before  # something was committed while this read
+        trials = reader.trials(run.id)
+        assert all(len(trial.samples) == 2 for trial in trials) and len(trials) > 3
+        assert all(row.value is not None for row in reader.values(run.id))
+        assert all(len(boot.events) == 2 for boot in reader.boots(run.id))
+        tally = reader.tallies()[run.id]
+        assert tally.trials == tally.boots_ok  # one trial a boot
+
+
 def test_an_import_is_marked_and_may_grow(store: Store, run: RunRecord, make_boot: MakeBoot) -> None:
     posted = replace(run, id="posted", settings={"imported": True, "baseline": "before"})
     with pytest.raises(ValueError, match="imported"):
