@@ -325,3 +325,22 @@ def test_the_outbox_holds_what_was_committed(store: Store, run: RunRecord, make_
     assert store.outbox.waiting() == waiting[:4]
     assert store.outbox.requeue() == 1
     assert store.outbox.waiting() == waiting
+
+
+def test_no_view_of_a_run_reads_through_other_runs(store: Store, run: RunRecord, make_boot: MakeBoot) -> None:
+    store.begin_run(run)
+    store.commit_boot(make_boot())
+    asked: list[str] = []
+    store._db.set_trace_callback(asked.append)
+    store.values(run.id)
+    store.trials(run.id)
+    store.trial(1)
+    store.raw(1)
+    store.boots(run.id)
+    store.outbox.waiting()
+    store._db.set_trace_callback(None)
+    selects = [statement for statement in asked if statement.startswith("SELECT")]
+    assert len(selects) == 10
+    for statement in selects:
+        plan = [row[3] for row in store._db.execute(f"EXPLAIN QUERY PLAN {statement}")]
+        assert plan and not [step for step in plan if step.startswith("SCAN")], (statement, plan)
