@@ -20,6 +20,7 @@ _KEYRINGS = (
 )
 _RELEASES = ("bookworm", "trixie", "forky", "stable", "oldstable", "testing", "sid", "unstable")
 _URI_LINE = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+)")
+_DEPENDS_LINE = re.compile(r"^ +Depends: (\S+)$", re.MULTILINE)
 
 # The host's own hooks must not run for an archive that is not the host's; its proxies stay in force.
 _CONFIG = """\
@@ -78,7 +79,7 @@ def mirror() -> str:
 
 
 class Archive:
-    """One suite of the mirror for one architecture, with package lists and downloads below `root`."""
+    """One suite of the mirror for one architecture, with package lists below `root`."""
 
     def __init__(self, root: Path, suite: str, arch: str) -> None:
         self._root, self._suite, self._arch = root, suite, arch
@@ -106,21 +107,27 @@ class Archive:
                 ) from error
             raise
 
-    def resolve(self, names: Iterable[str]) -> tuple[Package, ...]:
-        """The packages and everything that they depend on, in the archive's present versions."""
-        listed = _run(["apt-get", "-qq", "-y", "install", "--print-uris", *names], self._environment)
+    def depends(self, name: str) -> tuple[str, ...]:
+        """The packages that a package names as its own dependencies."""
+        listed = _run(["apt-cache", "depends", "--important", name], self._environment)
+        return tuple(found[1] for found in _DEPENDS_LINE.finditer(listed))
+
+    def find(self, names: Iterable[str]) -> list[Package]:
+        """These packages in the archive's present versions, by name. Raises BoardError for one that is not there."""
+        listed = _run(["apt-get", "-qq", "download", "--print-uris", *names], self._environment)
         packages = []
         for found in map(_URI_LINE.match, listed.splitlines()):
             if found:
                 name, version, _ = unquote(found["file"]).rsplit("_", 2)
                 packages.append(Package(name, version, int(found["size"])))
-        return tuple(sorted(packages, key=lambda package: package.name))
+        return sorted(packages, key=lambda package: package.name)
 
-    def download(self, packages: Iterable[Package]) -> list[Path]:
-        """Fetch the package files (apt checks their hashes) and return where they are, sorted by name."""
+    def download(self, packages: Iterable[Package], target: Path) -> list[Path]:
+        """Fetch the package files into the directory `target` (apt checks their hashes); returns them by name."""
+        target.mkdir()
         words = [f"{package.name}={package.version}" for package in packages]
-        _run(["apt-get", "-qq", "download", *words], self._environment, cwd=self._root / "archives")
-        return sorted((self._root / "archives").glob("*.deb"))
+        _run(["apt-get", "-qq", "download", *words], self._environment, cwd=target)
+        return sorted(target.glob("*.deb"))
 
 
 def members(package: Path) -> Iterator[tuple[tarfile.TarInfo, io.BufferedIOBase | None]]:

@@ -98,22 +98,28 @@ def _build_all(recipes: list[Recipe], say: Say) -> None:
     def timed(line: str) -> None:
         say(f"[{time.monotonic() - began:5.1f} s] {line}")
 
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=directory()) as scratch:
-        with ThreadPoolExecutor(max_workers=len(recipes)) as pool:
-            jobs = [pool.submit(_build, recipe, Path(scratch), timed) for recipe in recipes]
+    sources = {(recipe.suite, recipe.arch) for recipe in recipes}
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=directory()) as name, ThreadPoolExecutor() as pool:
+        scratch = Path(name)
+        timed("fetching package lists")
+        archives = {source: apt.Archive(scratch / "-".join(source), *source) for source in sources}
+        for update in [pool.submit(archive.update) for archive in archives.values()]:
+            update.result()
+        jobs = [
+            pool.submit(_build, recipe, archives[recipe.suite, recipe.arch], scratch, timed)
+            for recipe in recipes
+        ]
         for job in jobs:
             job.result()
 
 
-def _build(recipe: Recipe, scratch: Path, say: Say) -> None:
+def _build(recipe: Recipe, archive: apt.Archive, scratch: Path, say: Say) -> None:
     label = f"{recipe.arch}/{recipe.name}"
-    archive = apt.Archive(scratch / f"apt-{recipe.arch}-{recipe.name}", recipe.suite, recipe.arch)
-    archive.update()
     made = scratch / f"{recipe.arch}-{recipe.name}"
     made.mkdir()
     packages = recipe.choose(archive)
     say(f"{label}: fetching {len(packages)} packages, {sum(p.size for p in packages) / 1e6:.0f} MB")
-    files = archive.download(packages)
+    files = archive.download(packages, made.with_name(f"{made.name}-packages"))
     say(f"{label}: unpacking")
     facts = recipe.make(files, made)
     manifest = {

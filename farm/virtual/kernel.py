@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ _MODULES = (
 # Documentation/arch/arm64/booting.rst and arch/riscv/boot-image-header.rst: a magic number at offset 56.
 _MAGIC = {"arm64": b"ARM\x64", "riscv64": b"RSC\x05"}
 
+_VERSIONED = re.compile(r"linux-image-\d")
+
 
 @dataclass(frozen=True)
 class KernelRecipe:
@@ -36,14 +39,10 @@ class KernelRecipe:
 
     def choose(self, archive: apt.Archive) -> list[apt.Package]:
         """The package with the kernel itself; what it depends on is for machines that install it."""
-        named = [
-            package
-            for package in archive.resolve([self.package])
-            if package.name.startswith("linux-image-") and package.name[12:13].isdigit()
-        ]
+        named = [name for name in archive.depends(self.package) if _VERSIONED.match(name)]
         if len(named) != 1:
             raise BoardError(f"{self.package} of {self.suite} names {len(named)} kernels, not one")
-        return named
+        return archive.find(named)
 
     def make(self, files: list[Path], made: Path) -> dict[str, object]:
         """Write `Image`, and `modules.cpio.gz` with a list `boot` of the modules in their loading order."""

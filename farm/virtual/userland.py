@@ -41,10 +41,7 @@ class UserlandRecipe:
 
     def choose(self, archive: apt.Archive) -> list[apt.Package]:
         """The packages named: an initramfs configures nothing, so what they depend on otherwise is not needed."""
-        found = [package for package in archive.resolve(self.packages) if package.name in self.packages]
-        if lacking := sorted(set(self.packages) - {package.name for package in found}):
-            raise BoardError(f"{self.suite} no longer has {', '.join(lacking)}")
-        return found
+        return archive.find(self.packages)
 
     def make(self, files: list[Path], made: Path) -> dict[str, object]:
         """Write `initrd.cpio.gz`: the programs, the libraries that they need, directly or not, and /init."""
