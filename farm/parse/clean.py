@@ -61,7 +61,7 @@ def clean(text: str, *, stamps: bool = True) -> str:
     text = _ESCAPES.sub("", text) if "\x1b" in text else text
     text = _CONTROL.sub("", text)
     if "\r" in text:
-        text = re.sub(r"\r*\n\r*", "\n", text)
+        text = re.sub(r"\n\r+", "\n", re.sub(r"(?<!\r)\r+\n", "\n", text))
         text = text.replace("\r", OVERWRITTEN + "\n" if "\n" in text else "\n")
     text = _BLANKS.sub(" ", text)
     text = text.replace("\u2028", "\n").replace("\u2029", "\n").replace("\x85", "\n")

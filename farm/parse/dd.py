@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass, field
 
 from farm.parse.clean import OVERWRITTEN, PROMPT, clean
+from farm.parse.finding import near
 from farm.parse.measurement import Findings, Measurement, Parsed, Problem
-from farm.parse.timing import Timed, add, times
+from farm.parse.timing import Timed, add, commands, times
 
 _NUMBER = r"\d{1,12}(?:[.,]\d{1,12})?(?:[eE][+-]?\d{1,3})?"
 _COPIED = re.compile(
@@ -32,6 +33,12 @@ _SIZE = re.compile(r"(\d{1,12})([a-zA-Z]{0,3})")
 _FACTORS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _DECIMAL = {"kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4}
 _PRINTED = re.compile(r"(\d{1,12}(?:[.,]\d{1,6})?)\s?([kKMGTP]?)")
+_RESULTS = (
+    ("copied", _COPIED, ("copied", "kopiert")),
+    ("copied", _TRANSFERRED, ("transferred",)),
+    ("records", _RECORDS, ("records",)),
+    ("error", _ERROR, ("dd: ",)),
+)
 # Shorter than this, the clock, the fork and the page cache are measured rather than a card. It is told, not
 # refused.
 SHORT_S = 0.010
@@ -82,20 +89,19 @@ def scan(text: str, block_size: int | None = None, *, only_dd: bool = False) -> 
     """Results of dd, and of `time` around other commands (unless `only_dd`), of a cleaned text."""
     found = Findings()
     tokens: list[tuple[int, str, object]] = []
-    for kind, pattern in (
-        ("copied", _COPIED),
-        ("copied", _TRANSFERRED),
-        ("records", _RECORDS),
-        ("error", _ERROR),
-    ):
-        tokens += [(match.start(), kind, match) for match in pattern.finditer(text)]
-    tokens += [(match.start(1), "command", match) for match in _COMMAND.finditer(text)]
-    tokens += [(match.start(), "prompt", match) for match in PROMPT.finditer(text)]
+    for kind, pattern, needles in _RESULTS:
+        tokens += [(match.start(), kind, match) for match in near(pattern, text, *needles)]
     tokens += [(timed.at, "time", timed) for timed in times(text)]
+    if not tokens:
+        return found
+    commands_found = near(_COMMAND, text, "if=", "of=", before=1000, after=2000)
+    tokens += [(match.start(1), "command", match) for match in commands_found]
+    tokens += [(match.start(), "prompt", match) for match in PROMPT.finditer(text)]
+    tokens += [(at, "timed-command", command) for at, command in commands(text)]
     tokens.sort(key=lambda token: token[0])
     operands: dict[str, str] | None = None
     run: _Run | None = None
-    lone: list[_Run] = []  # results without records before them: pasted alone, or progress of what follows
+    timed_command: str | None = None
 
     def close(last: _Run | None) -> None:
         if last is not None:
@@ -106,6 +112,7 @@ def scan(text: str, block_size: int | None = None, *, only_dd: bool = False) -> 
             close(run)
             run = None
             operands = None
+            timed_command = None if kind == "prompt" else timed_command
             if kind == "command" and isinstance(token, re.Match):
                 operands = dict(part.split("=", 1) for part in token[1].split())
         elif kind == "error" and isinstance(token, re.Match):
@@ -124,18 +131,18 @@ def scan(text: str, block_size: int | None = None, *, only_dd: bool = False) -> 
                 close(run)
                 run = _Run(at, operands)
             run.copied = token
-            if not run.records:
-                lone.append(run)
-                if _overwritten(text, token):
-                    found.problem(at, "dd-progress", "a line of dd's status=progress is no result")
-                    run = None
+            if not run.records and _overwritten(text, token):
+                found.problem(at, "dd-progress", "a line of dd's status=progress is no result")
+                run = None
         elif kind == "time" and isinstance(token, Timed):
             if run is not None and run.real is None and (run.copied or run.records or run.error):
                 run.real = token
             elif not only_dd:
                 close(run)
                 run = None
-                add(text, token, found)
+                add(token, timed_command, found)
+        elif kind == "timed-command":
+            timed_command = str(token)
     close(run)
     return found
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from farm.parse import fio_json
+from farm.parse import fio_human, fio_json, fio_terse
 from farm.parse.clean import clean
+from farm.parse.finding import near
 from farm.parse.measurement import Findings, Parsed, Problem
 
 _MESSAGE = re.compile(r"^[ \t]*fio: (?![=\-])[^\n]{1,300}", re.MULTILINE)
@@ -20,22 +22,34 @@ def parse_fio(text: str) -> Parsed:
     Never raises. What is truncated, interleaved, unfinished, failed, without I/O or too short is a problem,
     not a sample.
     """
-    found = scan(clean(text))
+    found, _ = scan(clean(text))
     if not found.samples and not found.problems:
         return Parsed(problems=(Problem("fio-no-output", "there is no fio result in the text"),))
     return found.parsed()
 
 
-def scan(text: str) -> Findings:
-    """As `parse_fio`, for a text that is clean already, with the place of every finding."""
-    found, _ = fio_json.scan(text)
-    notes(text, found)
-    return found
+def scan(text: str) -> tuple[Findings, str]:
+    """As `parse_fio`, for a text that is clean already; also the text with its JSON documents blanked out."""
+    found, spans = fio_json.scan(text)
+    rest = _blank(text, spans)
+    found.update(fio_human.scan(rest))
+    found.update(fio_terse.scan(rest))
+    notes(rest, found)
+    return found, rest
+
+
+def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text with blanks in place of each (start, end), so that nothing inside is taken for something else."""
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [text[at:start], " " * (end - start)]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def notes(text: str, found: Findings) -> None:
     """fio's own messages as problems, and its note that an iodepth had no effect as a fact and a caution."""
-    for message in _MESSAGE.finditer(text):
+    for message in near(_MESSAGE, text, "fio: ", before=80, after=400):
         found.problem(message.start(), "fio-message", message[0].strip())
     if capped := _CAPPED.search(text):
         found.facts["iodepth_capped"] = True

@@ -63,28 +63,29 @@ def add_up(
         found.problem(at, "fio-no-io", "fio reports no read, write or trim at all")
     for group, members in groups.items():
         names = "+".join(dict.fromkeys(member.job for member in members))[:200]
+        shown = f"job {names}" if names else f"group {group}"
         failed = next((member.error for member in members if member.error), 0) or next(iter(errors), 0)
         if failed:
             found.problem(
-                at, "fio-error", f"job {names} ended with error {failed}: its counters are no measurement"
+                at, "fio-error", f"{shown} ended with error {failed}: its counters are no measurement"
             )
             continue
         if all(member.idle for member in members):
-            found.problem(at, "fio-no-io", f"job {names} did no I/O at all, whatever its error field says")
+            found.problem(at, "fio-no-io", f"{shown} did no I/O at all, whatever its error field says")
             continue
         dead = {member.index for member in members} - {member.index for member in members if not member.idle}
         if dead:
             found.problem(
                 at,
                 "fio-job-without-io",
-                f"{len(dead)} of the jobs {names} did no I/O: the sum would be too low",
+                f"{len(dead)} jobs of {shown} did no I/O: the sum would be too low",
             )
             continue
         for rw in dict.fromkeys(member.rw for member in members if not member.idle):
             jobs = [member for member in members if member.rw == rw and not member.idle]
             reason = _refusal(rw, jobs, disk_util)
             if reason:
-                found.problem(at, reason[0], f"job {names}, {rw}: {reason[1]}")
+                found.problem(at, reason[0], f"{shown}, {rw}: {reason[1]}")
             else:
                 found.sample(at, _sample(names, rw, jobs, group, context or {}))
 
@@ -142,7 +143,7 @@ def _sample(
     return Measurement(
         tool="fio",
         rw=rw,
-        job=names,
+        job=names or None,
         bytes=sum(job.bytes or 0 for job in jobs),
         seconds=seconds,
         bw_bytes=total(job.bw_bytes for job in jobs),

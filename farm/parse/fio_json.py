@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from farm.parse.fio_group import JobResult, add_up
 from farm.parse.measurement import Findings, number
@@ -43,7 +44,7 @@ def documents(text: str) -> Iterator[Document]:
     in time.
     """
     starts = [found.start() for found in _START.finditer(text)]
-    for start, limit in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, limit in pairwise([*starts, len(text)]):
         piece = text[start:limit]
         try:
             body, length = _DECODER.raw_decode(piece)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from farm.parse.clean import clean
+from farm.parse.finding import near
 from farm.parse.measurement import Findings
 
 _BLOCK = re.compile(r"(?<!actual )\bclock:\s{1,40}(\d{1,12})\s{1,4}Hz")
@@ -49,9 +50,9 @@ def parse_ios(text: str) -> Ios | None:
 
 def blocks(text: str) -> Iterator[tuple[int, Ios]]:
     """Every `ios` in a cleaned text with its offset, also where it was flattened into one line."""
-    starts = list(_BLOCK.finditer(text))
-    limits = [*(start.start() for start in starts[1:]), len(text)]
-    for start, limit in zip(starts, limits, strict=True):
+    starts = list(near(_BLOCK, text, "clock:", before=20, after=80))
+    for index, start in enumerate(starts):
+        limit = starts[index + 1].start() if index + 1 < len(starts) else len(text)
         body = text[start.start() : min(limit, start.start() + _BLOCK_LENGTH)]
         fields: dict[str, tuple[int, str]] = {}
         for entry in _FIELD.finditer(body):

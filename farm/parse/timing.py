@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from farm.parse.clean import PROMPT, clean
+from farm.parse.finding import near
 from farm.parse.measurement import Findings, Measurement, Parsed, Problem
 
 _N = r"(?P<s>\d{1,9}(?:[.,]\d{1,9})?)"
 _FORMS = (
     # bash "real\t0m8.659s", busybox "real\t0m 6.01s" and "real\t1h 2m 03s"
-    re.compile(rf"(?<!\S)real\s{{1,8}}(?:(?P<h>\d{{1,6}})h\s?)?(?P<m>\d{{1,8}})m\s?{_N}s(?!\w)"),
+    (re.compile(rf"(?<!\S)real\s{{1,8}}(?:(?P<h>\d{{1,6}})h\s?)?(?P<m>\d{{1,8}})m\s?{_N}s(?!\w)"), "real"),
     # POSIX "real 8.66", toybox "real\t0.004"; only with its "user" behind it, since the words are plain
-    re.compile(rf"(?<!\S)real\s{{1,8}}{_N}s?(?=\s{{1,8}}user\s)"),
+    (re.compile(rf"(?<!\S)real\s{{1,8}}{_N}s?(?=\s{{1,8}}user\s)"), "real"),
     # mksh "    0m00.00s real     0m00.00s user"
-    re.compile(rf"(?<!\S)(?P<m>\d{{1,8}})m\s?{_N}s\sreal(?=\s)"),
+    (re.compile(rf"(?<!\S)(?P<m>\d{{1,8}})m\s?{_N}s\sreal(?=\s)"), "real"),
     # GNU time "0.00user 0.00system 0:06.01elapsed"
-    re.compile(rf"(?<!\S)(?:(?P<h>\d{{1,6}}):)?(?P<m>\d{{1,8}}):{_N}elapsed"),
+    (re.compile(rf"(?<!\S)(?:(?P<h>\d{{1,6}}):)?(?P<m>\d{{1,8}}):{_N}elapsed"), "elapsed"),
     # zsh "0.00s user 0.01s system 50% cpu 6.010 total"
-    re.compile(rf"\bcpu\s(?:(?P<h>\d{{1,6}}):)?(?:(?P<m>\d{{1,8}}):)?{_N}\stotal(?!\S)"),
+    (re.compile(rf"\bcpu\s(?:(?P<h>\d{{1,6}}):)?(?:(?P<m>\d{{1,8}}):)?{_N}\stotal(?!\S)"), "total"),
 )
 _COMMAND = re.compile(r"(?:^|[#$>] {0,4})(?:sudo )?time +(?:-p +)?([^\n]{1,400})", re.MULTILINE)
 _LENGTH = re.compile(r"(?:-l|--length)[ =]?(\d{1,18})(?!\w)")
@@ -38,8 +39,8 @@ class Timed:
 
 def times(text: str) -> Iterator[Timed]:
     """Every elapsed time in a cleaned text, form by form (not in the order of the text)."""
-    for form in _FORMS:
-        for found in form.finditer(text):
+    for form, needle in _FORMS:
+        for found in near(form, text, needle, before=60, after=60):
             groups = found.groupdict()
             digits = groups["s"].replace(",", ".")
             seconds = float(digits) + 60 * int(groups.get("m") or 0) + 3600 * int(groups.get("h") or 0)
@@ -53,14 +54,28 @@ def parse_time(text: str) -> Parsed:
     """
     cleaned = clean(text)
     found = Findings()
-    for timed in sorted(times(cleaned), key=lambda one: one.at):
-        add(cleaned, timed, found)
+    tokens: list[tuple[int, Timed | str | None]] = [(timed.at, timed) for timed in times(cleaned)]
+    tokens += [(match.start(), None) for match in PROMPT.finditer(cleaned)]
+    tokens += commands(cleaned)
+    command: str | None = None
+    for _, token in sorted(tokens, key=lambda token: token[0]):
+        if isinstance(token, Timed):
+            add(token, command, found)
+        else:
+            command = token
     if not found.samples and not found.problems:
         return Parsed(problems=(Problem("time-no-output", "there is no output of time in the text"),))
     return found.parsed()
 
 
-def add(text: str, timed: Timed, found: Findings) -> None:
+def commands(text: str) -> list[tuple[int, str]]:
+    """What was started under `time`, with its place (behind its prompt)."""
+    return [
+        (match.start(1), match[1].strip()) for match in near(_COMMAND, text, "time ", before=20, after=500)
+    ]
+
+
+def add(timed: Timed, command: str | None, found: Findings) -> None:
     """A sample of tool `time` for something that is no dd; 0.00 s is below what was printed and no
     measurement.
     """
@@ -69,13 +84,8 @@ def add(text: str, timed: Timed, found: Findings) -> None:
             timed.at, "time-below-resolution", f"real time is 0 at a step of {timed.step:g} s: no measurement"
         )
         return
-    before = text[max(0, timed.at - 2000) : timed.at]
-    command = next((one[1].strip() for one in reversed(list(_COMMAND.finditer(before)))), None)
-    last_prompt = max((one.end() for one in PROMPT.finditer(before)), default=0)
-    if command and command not in before[max(0, last_prompt - 8) :]:
-        command = None  # another command was started since
-    discard = command is not None and command.split()[0].rsplit("/", 1)[-1] == "blkdiscard"
-    length = _LENGTH.search(command) if command and discard else None
+    discard = bool(command) and (command or "").split()[0].rsplit("/", 1)[-1] == "blkdiscard"
+    length = _LENGTH.search(command or "") if discard else None
     count = int(length[1]) if length and int(length[1]) > 0 else None
     found.sample(
         timed.at,
