@@ -12,13 +12,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     PrivateAttr,
     field_validator,
     model_validator,
 )
 
 from farm import yamlfile
-from farm.complaint import shown
+from farm.complaint import Where, shown
 from farm.errors import UserError
 from farm.quantity import Duration, Share
 from farm.workload import matrix
@@ -32,7 +33,15 @@ _UBOOT_SIGNS = re.compile(r"[$;\"'`\\&|]")
 # arguments want their part.
 _MOST_ARGS = 512
 
-ExpectValue = bool | int | float | str | tuple[str, ...]
+ExpectValue = bool | int | float | str | tuple[object, ...]
+
+
+def _expected(value: object) -> ExpectValue:
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)) and value:
+        return tuple(value)
+    raise ValueError(f"{shown(value)} is no value to expect; write text or a number")
 
 
 def _reference(value: object) -> object:
@@ -43,9 +52,9 @@ def _reference(value: object) -> object:
 
 
 Reference = Annotated[
-    str | None,
+    Annotated[str, Field(max_length=4096)] | None,
     BeforeValidator(_reference),
-    Field(default=None, max_length=4096, description="the name of an entry of the env's images:, or a path"),
+    Field(default=None, description="the name of an entry of the env's images:, or a path"),
 ]
 
 
@@ -75,7 +84,7 @@ class Variant(BaseModel):
     knobs: Mapping[str, KnobValue] = Field(
         default={}, description="a mapping such as {queue/read_ahead_kb: 1024}"
     )
-    expect: Mapping[str, ExpectValue] = Field(
+    expect: Mapping[str, Annotated[ExpectValue, PlainValidator(_expected)]] = Field(
         default={}, description="a mapping of facts to values, such as {read_ahead_kb: 1024}"
     )
 
@@ -168,11 +177,16 @@ class Campaign(BaseModel):
     source_text: str
 
     _document: Document | None = PrivateAttr(default=None)
+    _entries: Mapping[str, Where] = PrivateAttr(default={})
 
     @property
     def baseline(self) -> str:
         """The name of the variant that the others are compared with."""
         return next(name for name, variant in self.variants.items() if variant.baseline)
+
+    def entry(self, workload: str) -> Where:
+        """The place of the entry that a workload comes from, for `complain`."""
+        return self._entries.get(workload, ("workloads",))
 
     def complain(self, message: str, *where: str | int) -> UserError:
         """A UserError that points into the campaign's file, such as `complain("...", "variants", "a", "kernel")`."""
@@ -252,12 +266,13 @@ def load_campaign(path: Path | str) -> Campaign:
         raise document.complain("is not a mapping of keys; begin with name: NAME").error()
     file = yamlfile.validate(document, _File)
     _check_variants(document, file.variants)
+    workloads = matrix.expand(document, ("workloads",), file.idle)
     campaign = Campaign(
         name=file.name,
         description=file.description,
         boards=file.boards,
         variants={name: one.model_copy(update={"name": name}) for name, one in file.variants.items()},
-        workloads=matrix.expand(document, ("workloads",), file.idle),
+        workloads=tuple(workload for workload, _ in workloads),
         boots=file.boots,
         trials=file.trials,
         band=file.band,
@@ -267,6 +282,7 @@ def load_campaign(path: Path | str) -> Campaign:
         source_text=document.text,
     )
     campaign._document = document
+    campaign._entries = {workload.name: where for workload, where in workloads}
     return campaign
 
 

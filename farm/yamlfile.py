@@ -23,7 +23,7 @@ M = TypeVar("M", bound=BaseModel)
 # deep nesting), and reading it would cost seconds or the stack.
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 30
-MAX_VALUES = 20_000
+MAX_VALUES = 10_000
 
 _TAG = "tag:yaml.org,2002:"
 _construct = yaml.constructor.SafeConstructor()
@@ -112,6 +112,9 @@ def read(path: Path | str, *, variables: Mapping[str, str] | None = None) -> Doc
 
 def _text(path: Path) -> str:
     try:
+        # a pipe would be waited for, and a directory or device is no campaign
+        if path.exists() and not path.is_file():
+            raise UserError("is no file; give the path of a YAML file", file=path)
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:

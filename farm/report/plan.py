@@ -76,8 +76,9 @@ def _board(one: BoardPlan, line: _Line) -> None:
     for block, boots in groupby(one.boots, key=lambda boot: boot.block):
         line(f"  block {block}: " + " ".join(boot.variant for boot in boots), hanging=9)
     if one.flashed_bytes:
+        flashes = "1 flash" if one.flashes == 1 else f"{one.flashes} flashes"
         line(
-            f"  flashed: at most {format_size(one.flashed_bytes)} in {one.flashes} flash{'es' if one.flashes != 1 else ''} to {board.flash_device} "
+            f"  flashed: at most {format_size(one.flashed_bytes)} in {flashes} to {board.flash_device} "
             f"by {board.flash_method}"
         )
     else:

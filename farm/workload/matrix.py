@@ -34,8 +34,9 @@ class Cell:
     varying: tuple[str, ...] = field(default=())
 
 
-def expand(document: Document, where: Where, idle_s: float) -> tuple[Workload, ...]:
-    """All workloads of the list at `where`; `idle_s` holds for entries that say nothing of idle.
+def expand(document: Document, where: Where, idle_s: float) -> tuple[tuple[Workload, Where], ...]:
+    """All workloads of the list at `where`, each with the place of its entry; `idle_s` holds for entries that say
+    nothing of idle.
 
     Raises UserError with every complaint.
     """
@@ -221,7 +222,7 @@ def _validate(document: Document, cell: Cell, idle_s: float) -> tuple[Workload |
         return None, complaints
 
 
-def _named(document: Document, found: Sequence[tuple[Cell, Workload]]) -> tuple[Workload, ...]:
+def _named(document: Document, found: Sequence[tuple[Cell, Workload]]) -> tuple[tuple[Workload, Where], ...]:
     complaints: list[Complaint] = []
     labels: list[str] = []
     for cell, workload in found:
@@ -259,7 +260,7 @@ def _named(document: Document, found: Sequence[tuple[Cell, Workload]]) -> tuple[
                     *place,
                 )
             )
-        named.append(workload.model_copy(update={"name": label}))
+        named.append((workload.model_copy(update={"name": label}), cell.entry))
     if complaints:
         raise fail(complaints)
     return tuple(named)

@@ -1,0 +1,302 @@
+"""What a run would do, from files alone: boots in order, trials, time, and what would be written where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from farm.campaign import Campaign, Variant
+from farm.schedule import PlannedBoot, schedule
+from farm.units import format_size
+from farm.workload import fio
+from farm.workload.dd import arguments as dd_arguments
+from farm.workload.lint import Lint, lint
+from farm.workload.model import FioWorkload, Target, Workload
+
+# Guesses for the time left, not for anything measured: what a slow card reads, what it does in small random
+# requests a second, and what a trial costs beside its run.
+_READ_RATE = 100e6
+_RANDOM_IOPS = 5000
+_TRIAL_OVERHEAD_S = 0.5
+
+
+@dataclass(frozen=True)
+class ScratchArea:
+    """Where workloads of one target go: a label for people, and the size in bytes."""
+
+    label: str
+    size: int
+
+
+@dataclass(frozen=True)
+class BoardFacts:
+    """What planning has to know of a board. Sizes in bytes, rates in bytes/second, times in seconds.
+
+    `flash_bytes` has what a flash of each variant puts on `flash_device`; 0 where nothing is written. Boards with the
+    same `alone` measure in turn. `write_rate` bounds what a run that is bound by time can write; default is the limit
+    of an HS400 bus.
+    """
+
+    name: str
+    disk: str
+    raw: ScratchArea | None = None
+    files: ScratchArea | None = None
+    boot_s: float = 30.0
+    flash_method: str = "netboot"
+    flash_device: str = ""
+    flash_bytes: Mapping[str, int] = field(default_factory=dict)
+    write_rate: float = 400e6
+    alone: str | None = None
+    memory_bytes: int | None = None
+    cache_bytes: int | None = None
+    governor: str | None = None
+
+    def scratch(self, target: Target) -> ScratchArea | None:
+        """The area for workloads with this target."""
+        return self.raw if target == "raw" else self.files
+
+
+@dataclass(frozen=True)
+class Written:
+    """Bytes that would be written (or trimmed) on one device for one purpose; `at_most` where it is a bound."""
+
+    device: str
+    purpose: str
+    bytes: int
+    at_most: bool
+
+
+@dataclass(frozen=True)
+class BoardPlan:
+    """One board's share. `seconds` is wall time, `measuring_s` the part of it in which trials run."""
+
+    board: BoardFacts
+    boots: tuple[PlannedBoot, ...]
+    trials: int
+    seconds: float
+    measuring_s: float
+    written: tuple[Written, ...]
+    flashes: int
+    flashed_bytes: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A lint finding and the workloads that it holds for; none where it is about the whole campaign."""
+
+    lint: Lint
+    workloads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole run. `seconds` is until the last board is through; commands have RAW or FILE for the target."""
+
+    campaign: str
+    description: str
+    seed: int
+    variants: tuple[str, ...]
+    baseline: str
+    boots: int
+    trials: int
+    commands: tuple[tuple[str, tuple[str, ...]], ...]
+    boards: tuple[BoardPlan, ...]
+    seconds: float
+    findings: tuple[Finding, ...]
+
+
+def plan(campaign: Campaign, boards: Sequence[BoardFacts], *, seed: int) -> Plan:
+    """What running `campaign` on `boards` would do. Touches nothing.
+
+    Raises UserError for a workload without a scratch area, or with one that is too small.
+    """
+    for board in boards:
+        check_scratch(campaign, board)
+    boots = schedule(tuple(campaign.variants), campaign.boots, seed)
+    planned = tuple(_board(campaign, board, boots) for board in boards)
+    return Plan(
+        campaign=campaign.name,
+        description=campaign.description,
+        seed=seed,
+        variants=tuple(campaign.variants),
+        baseline=campaign.baseline,
+        boots=campaign.boots,
+        trials=campaign.trials,
+        commands=tuple((one.name, _shown(one)) for one in campaign.workloads),
+        boards=planned,
+        seconds=_wall(planned),
+        findings=_findings(campaign, boards),
+    )
+
+
+def check_scratch(campaign: Campaign, board: BoardFacts) -> None:
+    """Refuse what would not fit, or has no place that may be written. Raises UserError."""
+    for one in campaign.workloads:
+        area, key = board.scratch(one.target), "raw" if one.target == "raw" else "files"
+        if area is None:
+            raise campaign.complain(
+                f"workload {one.name} needs scratch.{key}, which the env of board {board.name} does not declare; "
+                f"declare it there, or write target: {'file' if one.target == 'raw' else 'raw'}",
+                *campaign.entry(one.name),
+            )
+        if one.needed_bytes > area.size:
+            raise campaign.complain(
+                f"workload {one.name} needs {format_size(one.needed_bytes)}, but scratch.{key} of board {board.name} "
+                f"has {format_size(area.size)}; make size smaller",
+                *campaign.entry(one.name),
+            )
+
+
+def _board(campaign: Campaign, board: BoardFacts, boots: Sequence[PlannedBoot]) -> BoardPlan:
+    measuring = len(boots) * (
+        campaign.trials * sum(_trial_seconds(one, board) for one in campaign.workloads)
+        + sum(size for _, size in _fills(campaign.workloads)) / board.write_rate
+    )
+    flashes = list(_flashes(campaign, boots))
+    return BoardPlan(
+        board=board,
+        boots=tuple(boots),
+        trials=len(boots) * campaign.trials * len(campaign.workloads),
+        seconds=len(boots) * board.boot_s + measuring,
+        measuring_s=measuring,
+        written=tuple(_written(campaign, board, len(boots))),
+        flashes=len(flashes),
+        flashed_bytes=sum(board.flash_bytes.get(name, 0) for name in flashes),
+    )
+
+
+def _trial_seconds(w: Workload, board: BoardFacts) -> float:
+    rate = board.write_rate if w.writes else _READ_RATE
+    if isinstance(w, FioWorkload) and w.rw.startswith("rand"):
+        rate = min(rate, w.bs * _RANDOM_IOPS)
+    return w.seconds(rate) + w.conditioning.idle_s + _TRIAL_OVERHEAD_S
+
+
+def _fills(workloads: Sequence[Workload]) -> Iterator[tuple[Workload, int]]:
+    """The pre-fills of the raw area in one boot, with their bytes: a larger one covers smaller ones that follow."""
+    filled = 0
+    for one in workloads:
+        if one.target != "raw":
+            continue
+        if one.conditioning.prefill and one.needed_bytes > filled:
+            filled = one.needed_bytes
+            yield one, filled
+        elif one.conditioning.discard and not one.conditioning.prefill:
+            filled = 0
+
+
+def _written(campaign: Campaign, board: BoardFacts, boots: int) -> Iterator[Written]:
+    trials = boots * campaign.trials
+    for one in campaign.workloads:
+        area = board.scratch(one.target)
+        assert area is not None, "checked before"
+        if one.writes:
+            exact = one.bytes_written(trials)
+            bound = exact if exact is not None else one.bytes_written(trials, board.write_rate)
+            mixed = isinstance(one, FioWorkload) and one.rw == "randrw"
+            yield Written(area.label, f"trials of {one.name}", bound or 0, exact is None or mixed)
+    # a discard between pre-fills makes each trial fill anew, so that the bound is per trial
+    anew = any(one.conditioning.discard and not one.conditioning.prefill for one in campaign.workloads)
+    fills = sum(size for _, size in _fills(campaign.workloads))
+    if fills and board.raw is not None:
+        yield Written(board.raw.label, "pre-fill", fills * (trials if anew else boots), anew)
+    yield from _files(campaign, board, trials)
+
+
+def _files(campaign: Campaign, board: BoardFacts, trials: int) -> Iterator[Written]:
+    """Files that are laid out once and stay, unless a workload that allocates anew takes the same file."""
+    laid_out = {
+        one.needed_bytes
+        for one in campaign.workloads
+        if one.target == "file" and (not one.writes or one.conditioning.prefill)
+    }
+    fresh = {
+        one.needed_bytes
+        for one in campaign.workloads
+        if one.target == "file" and one.writes and not one.conditioning.prefill
+    }
+    size = sum(needed * (trials if needed in fresh else 1) for needed in laid_out)
+    if size and board.files is not None:
+        yield Written(board.files.label, "files to read", size, True)
+
+
+def _images(variant: Variant) -> tuple[str | None, ...]:
+    return variant.kernel, variant.dtb, variant.initrd, variant.modules
+
+
+def _flashes(campaign: Campaign, boots: Sequence[PlannedBoot]) -> Iterator[str]:
+    """The variants that are flashed, in order: the first boot, and each whose images are not those of the last."""
+    last: tuple[str | None, ...] | None = None
+    for boot in boots:
+        images = _images(campaign.variants[boot.variant])
+        if images != last:
+            yield boot.variant
+        last = images
+
+
+def _wall(boards: Sequence[BoardPlan]) -> float:
+    """Boards work side by side, but those that share an `alone` measure in turn."""
+    turns: dict[str, float] = {}
+    for one in boards:
+        if one.board.alone is not None:
+            turns[one.board.alone] = turns.get(one.board.alone, 0.0) + one.measuring_s
+    return max(
+        (max(one.seconds, turns.get(one.board.alone or "", 0.0) + one.board.boot_s) for one in boards),
+        default=0.0,
+    )
+
+
+def _shown(w: Workload) -> tuple[str, ...]:
+    target = "RAW" if w.target == "raw" else "FILE"
+    return fio.arguments(w, target) if isinstance(w, FioWorkload) else dd_arguments(w, target)
+
+
+def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding, ...]:
+    found: dict[Lint, dict[str, None]] = {}
+    for one in campaign.workloads:
+        for board in boards:
+            for entry in lint(
+                one,
+                memory_bytes=board.memory_bytes,
+                cache_bytes=board.cache_bytes,
+                governor=None if _fixes_governor(campaign) else board.governor,
+            ):
+                found.setdefault(entry, {})[one.name] = None
+    findings = [Finding(entry, tuple(names)) for entry, names in found.items()]
+    if campaign.boots < 4:
+        findings.append(
+            Finding(
+                Lint(
+                    "too-few-boots",
+                    f"{campaign.boots} boots per variant can only end as inconclusive",
+                    "write boots: 4 or more",
+                ),
+                (),
+            )
+        )
+    if not _fixes_governor(campaign) and any(board.governor is None for board in boards):
+        findings.append(
+            Finding(
+                Lint(
+                    "governor-not-fixed",
+                    "no knob fixes the CPU frequency governor, so the clock may move with the load",
+                    "add the knob /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor: performance to every "
+                    "variant if the board has one",
+                ),
+                (),
+            )
+        )
+    return tuple(findings)
+
+
+def _fixes_governor(campaign: Campaign) -> bool:
+    return all(
+        any(knob.endswith("/scaling_governor") for knob in variant.knobs)
+        for variant in campaign.variants.values()
+    )
+
+
+def plan_dict(made: Plan) -> dict[str, Any]:
+    """The plan as plain data for JSON; units as in `Plan`."""
+    return asdict(made)
