@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b?)", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?b?)", re.IGNORECASE)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -36,10 +36,11 @@ def format_size(value: float) -> str:
 def format_rate(value: float) -> str:
     """Bytes/second for people, 10^6-based with the unit printed: `61.9 MB/s`."""
     for unit in ("B/s", "kB/s", "MB/s"):
-        if abs(value) < 1000:
+        # what would be printed as 1e+03 belongs to the next unit
+        if abs(value) < 999.5:
             return f"{value:.3g} {unit}"
         value /= 1000
-    return f"{value:.4g} GB/s"
+    return f"{value:.3f} GB/s" if abs(value) < 10 else f"{value:.1f} GB/s"
 
 
 def format_duration(seconds: float) -> str:

@@ -1,0 +1,56 @@
+"""Sizes, rates and durations, with values worked out by hand."""
+
+import pytest
+
+from farm.units import format_duration, format_rate, format_size, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4k", 4096),
+        ("4KiB", 4096),
+        ("512", 512),
+        ("1.5M", 1572864),
+        ("1g", 1073741824),
+        (4096, 4096),
+        ("0", 0),
+    ],
+)
+def test_parse_size(text, value) -> None:
+    assert parse_size(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "k", "-1", "4x", "0.3k", "1e3", True, "4 k k", "٣k"])
+def test_parse_size_refuses(text) -> None:
+    with pytest.raises(ValueError, match=r"is not a (size|whole number)"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 B/s"),
+        (999, "999 B/s"),
+        (999.96, "1 kB/s"),
+        (61.86e6, "61.9 MB/s"),
+        (999.4e6, "999 MB/s"),
+        (999.7e6, "1.000 GB/s"),
+        (2.5e9, "2.500 GB/s"),
+        (14.5e9, "14.5 GB/s"),
+    ],
+)
+def test_format_rate(value, text) -> None:
+    assert format_rate(value) == text
+
+
+def test_format_size() -> None:
+    assert [format_size(n) for n in (0, 512, 4096, 64 << 20, 3 << 30, 5 << 40)] == [
+        "0 B", "512 B", "4 KiB", "64 MiB", "3 GiB", "5 TiB",
+    ]  # fmt: skip
+
+
+def test_format_duration() -> None:
+    assert [format_duration(n) for n in (0.4, 12, 59.6, 200, 3600, 7500)] == [
+        "0 s", "12 s", "1 min 00 s", "3 min 20 s", "1 h 00 min", "2 h 05 min",
+    ]  # fmt: skip
