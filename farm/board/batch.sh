@@ -6,7 +6,7 @@
 #   D directory  K printk file  k its old value  P its value while measuring  H digest
 #   i job number  T kinds that were ended at their limit  B bytes of the packed stream  C what packed it
 #   files in D: a to e the kinds of the job that runs, x index of all jobs, y their kinds, z the packed stream
-i=0 D= y= K=@printk@ H=@digest@
+i=0 D= K=@printk@ H=@digest@
 
 # s: end every process of this batch's jobs, wherever fio's setsid() or a double fork put it: they are known by their
 # environment. busybox' own timeout would end its child alone.
@@ -31,17 +31,19 @@ echo "@$m bye"
 exit
 }
 
-# x SECONDS FILE CODE: run CODE, its status in c. TERM is not trapped: a shell may lose it between fork and the child's
-# own trap, and the watchdog would sleep on.
+# x SECONDS FILE CODE: run CODE, its status in c. The watchdog is ended by a signal that no shell can lose between fork
+# and trap, or between trap and wait; should its sleep outlive it, that has the mark of the jobs.
 x(){
-{ (export farm=$m;@shell@ "$3") 2>&1;echo $? >$D/$i$2;} </dev/null|{ head -c $L >$D/$2;cat >/dev/null;}&
+{ (exec 2>&1;export farm=$m;@shell@ "$3");echo $? >$D/$i$2;} </dev/null|{ head -c $L >$D/$2;cat >/dev/null;}&
 p=$!
-(trap 'kill $y;exit' TERM;sleep $1&
-y=$!;wait $y;echo >$D/t;s;kill -9 $p)&
+(farm=$m sleep $1&
+echo $!>$D/$i$2q;wait $!;echo >$D/t;s;kill -9 $p)&
 q=$!
 wait $p
-kill $q
+kill -9 $q
 wait $q
+read q <$D/$i$2q
+kill $q
 c=-
 read c <$D/$i$2
 rm $D/t&&T=$T$2
