@@ -18,6 +18,7 @@ from scipy import stats
 
 from farm.analysis.family import Cell, Tested, cells, evaluate, fitted
 from farm.analysis.power import MIN_BOOTS, MOST_BOOTS, boots_for_change, boots_for_same
+from farm.analysis.student import t_quantile
 
 Floats = NDArray[np.float64]
 Word = Literal["faster", "slower", "same", "inconclusive"]
@@ -260,7 +261,7 @@ def _judge(verdict: Verdict, tested: Tested, band: float, alpha: float, higher_i
         aim = f"an 80 % chance to prove a change of {200 * band:.3g} %"
     else:
         # Not tested.se: where the spreads differ the interval is wider than the model's.
-        error = tested.equivalence / float(stats.t.isf(alpha, tested.df))
+        error = tested.equivalence / float(t_quantile(alpha, tested.df))
         question, needed = "same", boots_for_same(error, n, band, alpha)
         aim = "an 80 % chance of `same` if nothing changed"
     # Power was there and the luck was not: the least that can be added is one block, two boots per variant.

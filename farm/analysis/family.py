@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from farm.analysis.permutation import Fit, critical_t, fit, max_abs_t, p_values
+from farm.analysis.student import t_quantile, t_tail
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -105,9 +106,9 @@ def evaluate(family: Sequence[Cell], draws: int, seed: int, alpha: float) -> lis
     se = np.array([model.se[cell.at] for model, cell in zip(models, family, strict=True)])
     df = np.array([model.df for model in models])
     p = p_values(np.abs(estimate) / se, maxima, exact)
-    half, equivalence = critical * se, stats.t.isf(alpha, df) * se
+    half, equivalence = critical * se, t_quantile(alpha, df) * se
 
-    sides = np.array([_squares(model, cell) for model, cell in zip(models, family, strict=True)])
+    sides = np.array([model.sides[cell.at] for model, cell in zip(models, family, strict=True)])
     floors = np.array([model.floor[0] for model in models])[:, None]
     # Each side pays half of the trend's degree of freedom.
     spreads = np.sqrt(sides / (df / 2)[:, None])
@@ -117,11 +118,11 @@ def evaluate(family: Sequence[Cell], draws: int, seed: int, alpha: float) -> lis
     )
     if differ.any():
         welch_se, welch_df = _welch(models, sides, floors)
-        raw = np.asarray(2 * stats.t.sf(np.abs(estimate) / welch_se, welch_df))
+        raw = 2 * t_tail(np.abs(estimate) / welch_se, welch_df)
         holm = _holm(raw)
         # Where this cell's raw p would have to lie for a corrected one of alpha, so that interval and p agree.
         level = alpha * np.divide(raw, holm, out=np.full_like(raw, 1 / len(raw)), where=holm > 0)
-        wide, apart = stats.t.isf(level / 2, welch_df) * welch_se, stats.t.isf(alpha, welch_df) * welch_se
+        wide, apart = t_quantile(level / 2, welch_df) * welch_se, t_quantile(alpha, welch_df) * welch_se
         p = np.where(differ, np.maximum(p, holm), p)
         half = np.where(differ, np.maximum(half, wide), half)
         equivalence = np.where(differ, np.maximum(equivalence, apart), equivalence)
@@ -139,13 +140,6 @@ def evaluate(family: Sequence[Cell], draws: int, seed: int, alpha: float) -> lis
         )
         for k in range(len(family))
     ]
-
-
-def _squares(model: Fit, cell: Cell) -> tuple[float, float]:
-    """Sums of the squared residuals of baseline and candidate around the whole model."""
-    left = model.residuals[:, cell.at] - model.variant * model.estimate[cell.at]
-    is_cand = np.isin(model.boots, cell.cand)
-    return float(left[~is_cand] @ left[~is_cand]), float(left[is_cand] @ left[is_cand])
 
 
 def _spreads_differ(log_ratios: Floats, freedom: Floats, candidates: Sequence[str]) -> NDArray[np.bool_]:

@@ -40,6 +40,7 @@ class Fit:
     floor: Floats  # (k,) least residual standard deviation, in logs
     estimate: Floats  # (k,) candidate - baseline, in logs
     se: Floats  # (k,) standard error of the estimate
+    sides: Floats  # (k, 2) sums of the squared residuals of baseline and candidate around the whole model
 
     @property
     def t(self) -> Floats:
@@ -71,8 +72,10 @@ def fit(
     along = variant @ residuals
     estimate = along / information
     deviation = np.sqrt(np.maximum((squares - along * estimate) / df, floor**2))
+    left = (residuals - np.outer(variant, estimate)) ** 2
+    sides = np.stack([left[~candidate].sum(axis=0), left[candidate].sum(axis=0)], axis=1)
     se = deviation / math.sqrt(information)
-    return Fit(boots, residuals, squares, variant, trend, df, floor, estimate, se)
+    return Fit(boots, residuals, squares, variant, trend, df, floor, estimate, se, sides)
 
 
 def max_abs_t(fits: Sequence[Fit], boots: int, draws: int, seed: int) -> tuple[Floats, bool]:

@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from farm.analysis.student import t_quantile, t_tail
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ def boots_for_change(se: float, boots: int, critical: float, df: int, band: floa
         return None
     later = se * np.sqrt(boots / _N)
     needed = np.maximum(_critical_at(critical, df), math.log1p(band) / later)
-    power = np.asarray(stats.t.cdf(math.log1p(2 * band) / later - needed, 2 * _N - 3))
+    power = t_tail(needed - math.log1p(2 * band) / later, 2 * _N - 3)
     return _first(power >= POWER)
 
 
@@ -48,14 +49,13 @@ def boots_for_same(se: float, boots: int, band: float, alpha: float = 0.05) -> i
 @functools.lru_cache(maxsize=256)
 def _critical_at(critical: float, df: int) -> Floats:
     """The critical |t| of now, carried to other boots by its level: fewer degrees of freedom need a larger one."""
-    level = float(stats.t.sf(critical, df))
-    return np.asarray(stats.t.isf(level, 2 * _N - 3))
+    return t_quantile(t_tail(critical, df), 2 * _N - 3)
 
 
 @functools.lru_cache(maxsize=16)
 def _tost_at(alpha: float) -> Floats:
     df = 2 * _N - 3
-    return np.asarray(stats.t.isf(alpha, df) + stats.t.isf((1 - POWER) / 2, df))
+    return t_quantile(alpha, df) + t_quantile((1 - POWER) / 2, df)
 
 
 def _first(enough: NDArray[np.bool_]) -> int | None:
