@@ -20,6 +20,7 @@ _KEYRINGS = (
 )
 _RELEASES = ("bookworm", "trixie", "forky", "stable", "oldstable", "testing", "sid", "unstable")
 _URI_LINE = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+)")
+_MAIN_LISTED = re.compile(r"'(?P<base>[^']+?)/*/dists/(?P<release>[^'/]+)/main/binary-[^']*'")
 _DEPENDS_LINE = re.compile(r"^ +Depends: (\S+)$", re.MULTILINE)
 
 # The host's own hooks must not run for an archive that is not the host's; its proxies stay in force.
@@ -62,20 +63,23 @@ class Package:
 
 def mirror() -> str:
     """The base address of the Debian archive that the host's apt is set up to use. Raises BoardError if none is."""
-    listed = _run(
-        ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)", "Created-By: Packages"], {}
+    return mirror_in(_run(["apt-get", "update", "--print-uris"], {}))
+
+
+def mirror_in(listed: str) -> str:
+    """The Debian archive's base address among what `apt-get update --print-uris` lists."""
+    found = {(site["base"], site["release"]) for site in _MAIN_LISTED.finditer(listed)}
+    # Others name their suites after Debian's releases too; Debian's own mirrors have "debian" in their path.
+    ranked = sorted(
+        ("debian" not in base.split("/")[3:], _RELEASES.index(release), base)
+        for base, release in found
+        if release in _RELEASES
     )
-    found: dict[str, str] = {}
-    for line in listed.splitlines():
-        fields = line.split()
-        if len(fields) == 3 and fields[2] == "main":
-            found.setdefault(fields[1], fields[0])
-    for release in _RELEASES:
-        if release in found:
-            return found[release]
-    raise BoardError(
-        "this machine's apt knows no Debian archive with the component main; virtual boards are made of its packages"
-    )
+    if not ranked:
+        raise BoardError(
+            "this machine's apt knows no Debian archive with the component main, of which virtual boards are made"
+        )
+    return ranked[0][2]
 
 
 class Archive:
@@ -132,7 +136,9 @@ class Archive:
 
 def members(package: Path) -> Iterator[tuple[tarfile.TarInfo, io.BufferedIOBase | None]]:
     """The files of a package in their order, names without leading `./`; contents must be read before the next."""
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as unpacker:
+    with subprocess.Popen(
+        ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as unpacker:
         assert unpacker.stdout is not None
         with tarfile.open(fileobj=unpacker.stdout, mode="r|") as archive:
             for member in archive:
