@@ -26,7 +26,7 @@ def test_sizes_are_1024_based_as_in_fio(written, inside):
     ["", "4 kilo", "-4k", True, None, [], {}, 0.5, "0.5", "9" * 400, "9" * 6000, "1025T", 2**60, "nan"],
 )
 def test_what_is_no_size_is_a_value_error(written):
-    with pytest.raises(ValueError, match="size|whole number|card|digits"):
+    with pytest.raises(ValueError, match=r"size|whole number|card|digits"):
         quantity.size(written)
 
 
@@ -53,7 +53,7 @@ def test_shares(written, fraction):
 
 @pytest.mark.parametrize("written", [3, 0, "0%", "100%", 1, "-3%", True, None, "three", "3%%"])
 def test_what_is_no_share_is_a_value_error(written):
-    with pytest.raises(ValueError, match="3% or 0.03"):
+    with pytest.raises(ValueError, match=r"3% or 0.03"):
         quantity.share(written)
 
 

@@ -196,7 +196,7 @@ def test_files_that_cannot_be_read(tmp_path):
         yamlfile.load(tmp_path / "none.yaml", Box)
     with pytest.raises(UserError, match="is no file; give"):
         yamlfile.load(tmp_path, Box)
-    with pytest.raises(UserError, match="cannot be read .embedded null byte."):
+    with pytest.raises(UserError, match=r"cannot be read .embedded null byte."):
         yamlfile.load("a\0b", Box)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="is no file"):

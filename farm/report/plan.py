@@ -41,7 +41,7 @@ def render_plan(made: Plan, console: Console) -> None:
     if made.description:
         line(" ".join(made.description.split()), hanging=0)
     line("")
-    line(f"{len(made.commands)} workloads, {made.trials} trials each in every boot", heading=True)
+    line(f"Workloads: {len(made.commands)}; trials of each in every boot: {made.trials}", heading=True)
     for name, words in made.commands:
         line(f"  {name}: {shlex.join(words)}")
     line("  RAW and FILE stand for the scratch device, or file on it, that the board's env allows", hanging=2)

@@ -237,7 +237,12 @@ def _named(document: Document, found: Sequence[tuple[Cell, Workload]]) -> tuple[
             labels.append("")
     if complaints:
         raise fail(complaints)
-    labels = names.distinct(labels, [workload for _, workload in found], [cell.varying for cell, _ in found])
+    # generated names are told apart among all, a given name among the cells of its own entry: the same name given to
+    # two entries is a mistake
+    groups = [cell.entry if "name" in cell.values else () for cell, _ in found]
+    labels = names.distinct(
+        labels, groups, [workload for _, workload in found], [cell.varying for cell, _ in found]
+    )
     first: dict[str, int] = {}
     named = []
     for number, ((cell, workload), label) in enumerate(zip(found, labels, strict=True)):

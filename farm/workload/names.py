@@ -44,16 +44,22 @@ def from_template(template: object, w: Workload) -> str:
 
 
 def distinct(
-    labels: Sequence[str], workloads: Sequence[Workload], varying: Sequence[Sequence[str]]
+    labels: Sequence[str],
+    groups: Sequence[object],
+    workloads: Sequence[Workload],
+    varying: Sequence[Sequence[str]],
 ) -> list[str]:
-    """The names, with what tells them apart appended where several are equal: keys that are lists first."""
-    count = Counter(labels)
+    """The names, with what tells them apart appended where several of a group are equal: keys that are lists first."""
+    alike = list(zip(labels, groups, strict=True))
+    count = Counter(alike)
     result = []
-    for label, workload, keys in zip(labels, workloads, varying, strict=True):
-        if count[label] == 1:
+    for label, own_group, workload, keys in zip(labels, groups, workloads, varying, strict=True):
+        if count[label, own_group] == 1:
             result.append(label)
             continue
-        group = [_values(other) for other, name in zip(workloads, labels, strict=True) if name == label]
+        group = [
+            _values(other) for other, one in zip(workloads, alike, strict=True) if one == (label, own_group)
+        ]
         own = _values(workload)
         telling = [
             key
@@ -63,10 +69,10 @@ def distinct(
         suffix = []
         for key in telling:
             suffix.append(_word(key, own[key]))
-            alike = [
+            same = [
                 one for one in group if all(one.get(each) == own.get(each) for each in telling[: len(suffix)])
             ]
-            if len(alike) == 1:
+            if len(same) == 1:
                 break
         result.append("-".join((label, *suffix)))
     return result

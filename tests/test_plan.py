@@ -1,0 +1,165 @@
+import json
+
+import pytest
+
+from farm.campaign import load_campaign
+from farm.errors import UserError
+from farm.plan import BoardFacts, ScratchArea, plan, plan_dict
+from farm.schedule import schedule
+
+MIB = 1024 * 1024
+RAW = ScratchArea("scratch.raw", 512 * MIB)
+FILES = ScratchArea("scratch.files", 256 * MIB)
+
+HEAD = """\
+name: p
+boards: [x]
+boots: 4
+trials: 3
+variants:
+  a: {baseline: true, kernel: one}
+  b: {kernel: two}
+  c: {kernel: two, knobs: {queue/read_ahead_kb: 1}}
+workloads:
+"""
+
+
+def campaign(tmp_path, workloads, head=HEAD):
+    path = tmp_path / "p.yaml"
+    path.write_text(head + workloads)
+    return load_campaign(path)
+
+
+def board(name="x", **values):
+    return BoardFacts(
+        **{"name": name, "disk": "SD", "raw": RAW, "files": FILES, "boot_s": 10, "write_rate": 10e6, **values}
+    )
+
+
+def test_boots_come_in_the_schedules_order_with_their_trials(tmp_path):
+    made = plan(campaign(tmp_path, "- {tool: dd, rw: read, bs: 1M, size: 8M}\n"), [board()], seed=5)
+    (one,) = made.boards
+    assert one.boots == schedule(("a", "b", "c"), 4, 5)
+    assert one.trials == 12 * 3
+    assert (made.seed, made.baseline, made.variants) == (5, "a", ("a", "b", "c"))
+    assert made.commands == (("dd-read-1M", ("dd", "if=RAW", "of=/dev/null", "bs=1M", "count=8")),)
+    assert one.written == ()
+
+
+def test_bytes_are_counted_per_purpose(tmp_path):
+    # 3 variants x 4 boots x 3 trials = 36 runs
+    made = plan(
+        campaign(
+            tmp_path,
+            "- {tool: dd, rw: write, bs: 1M, size: 8M, prefill: true, name: d}\n"
+            "- {tool: fio, rw: randwrite, size: 16M, prefill: true, name: s}\n"
+            "- {tool: fio, rw: write, size: 4M, prefill: true, runtime: 2, ramp: 1, name: t}\n"
+            "- {tool: fio, rw: randrw, size: 4M, numjobs: 2, name: m}\n"
+            "- {tool: dd, rw: read, target: file, bs: 1M, size: 32M, name: f}\n",
+        ),
+        [board()],
+        seed=1,
+    )
+    found = {entry.purpose: (entry.device, entry.bytes, entry.at_most) for entry in made.boards[0].written}
+    assert found == {
+        "trials of d": ("scratch.raw", 36 * 8 * MIB, False),
+        "trials of s": ("scratch.raw", 36 * 16 * MIB, False),
+        "trials of t": ("scratch.raw", 36 * 30_000_000, True),
+        "trials of m": ("scratch.raw", 36 * 8 * MIB, True),
+        # 8 MiB for d, then 16 MiB for s, which covers t, in each of 12 boots
+        "pre-fill": ("scratch.raw", 12 * 24 * MIB, False),
+        "files to read": ("scratch.files", 32 * MIB, True),
+    }
+
+
+def test_a_discard_between_prefills_makes_them_happen_per_trial(tmp_path):
+    workloads = "- {tool: fio, rw: write, size: 4M, prefill: true, name: w}\n- {tool: fio, rw: trim, size: 4M, discard: true, name: t}\n"
+    made = plan(campaign(tmp_path, workloads), [board()], seed=1)
+    assert [
+        (entry.bytes, entry.at_most) for entry in made.boards[0].written if entry.purpose == "pre-fill"
+    ] == [(36 * 4 * MIB, True)]
+
+
+def test_only_other_images_are_flashed(tmp_path):
+    made = plan(
+        campaign(tmp_path, "- {tool: dd, rw: read, bs: 1M, size: 8M}\n"),
+        [board(flash_bytes={"a": 1, "b": 100, "c": 100}, flash_method="uboot-write")],
+        seed=5,
+    )
+    (one,) = made.boards
+    kernels = [{"a": "one", "b": "two", "c": "two"}[boot.variant] for boot in one.boots]
+    changes = [kernel for last, kernel in zip([None, *kernels], kernels, strict=False) if kernel != last]
+    assert one.flashes == len(changes)
+    assert one.flashed_bytes == sum({"one": 1, "two": 100}[kernel] for kernel in changes)
+
+
+def test_time_is_boots_and_trials_and_rest(tmp_path):
+    made = plan(
+        campaign(tmp_path, "- {tool: fio, rw: read, size: 8M, runtime: 4, ramp: 1, idle: 2}\n"),
+        [board()],
+        seed=1,
+    )
+    # 12 boots of 10 s, 36 runs of 7 s and half a second each beside it
+    assert made.seconds == made.boards[0].seconds == 12 * 10 + 36 * 7.5
+
+
+def test_boards_work_side_by_side_unless_they_measure_alone(tmp_path):
+    one = campaign(tmp_path, "- {tool: fio, rw: read, size: 8M, runtime: 4, ramp: 1, idle: 2}\n")
+    apart = plan(one, [board("x"), board("y")], seed=1)
+    assert apart.seconds == 12 * 10 + 36 * 7.5
+    alone = plan(one, [board("x", alone="cpu"), board("y", alone="cpu")], seed=1)
+    assert alone.seconds == 10 + 2 * 36 * 7.5
+
+
+@pytest.mark.parametrize(
+    ("workload", "facts", "said"),
+    [
+        ("- {tool: dd, rw: read, bs: 1M, size: 1G}", {}, "p.yaml:10: workloads[0]: workload dd-read-1M needs 1 GiB, but scratch.raw of board x has 512 MiB; make size smaller"),
+        ("- {tool: dd, rw: write, bs: 1M, size: 300M, target: file}", {}, "p.yaml:10: workloads[0]: workload dd-write-1M-file needs 300 MiB, but scratch.files of board x has 256 MiB; make size smaller"),
+        ("- {tool: fio, rw: read, size: 128M, numjobs: 5, offset_increment: 128M}", {}, "p.yaml:10: workloads[0]: workload read-4k-j5 needs 640 MiB, but scratch.raw of board x has 512 MiB; make size smaller"),
+        ("- {tool: fio, rw: read, size: 1M}", {"raw": None}, "p.yaml:10: workloads[0]: workload read-4k needs scratch.raw, which the env of board x does not declare; declare it there, or write target: file"),
+        ("- {tool: fio, rw: read, size: 1M, target: file}", {"files": None}, "p.yaml:10: workloads[0]: workload read-4k-file needs scratch.files, which the env of board x does not declare; declare it there, or write target: raw"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(tmp_path, workload, facts, said):
+    with pytest.raises(UserError) as caught:
+        plan(campaign(tmp_path, workload), [board(**facts)], seed=1)
+    assert str(caught.value) == f"{tmp_path}/{said}"
+
+
+def test_doubts_are_collected_with_their_workloads(tmp_path):
+    head = HEAD.replace("boots: 4", "boots: 2")
+    made = plan(
+        campaign(
+            tmp_path, "- {tool: fio, rw: [read, randread], size: 8M, iodepth: 4, runtime: 1, ramp: 1}\n", head
+        ),
+        [board(), board("y")],
+        seed=1,
+    )
+    assert {finding.lint.code: finding.workloads for finding in made.findings} == {
+        "depth-without-async-engine": ("read-4k-qd4", "randread-4k-qd4"),
+        "too-few-boots": (),
+        "governor-not-fixed": (),
+    }
+
+
+def test_a_governor_that_knobs_fix_is_no_doubt(tmp_path):
+    knob = "knobs: {/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor: performance}"
+    head = f"name: p\nboards: [x]\nboots: 4\nvariants:\n  a: {{baseline: true, {knob}}}\n  b: {{{knob}}}\nworkloads:\n"
+    one = campaign(tmp_path, "- {tool: dd, rw: read, bs: 1M, size: 8M}\n", head)
+    assert plan(one, [board(governor="schedutil")], seed=1).findings == ()
+
+
+def test_the_plan_as_json(tmp_path):
+    made = plan(campaign(tmp_path, "- {tool: dd, rw: write, bs: 1M, size: 8M}\n"), [board()], seed=3)
+    data = json.loads(json.dumps(plan_dict(made)))
+    assert data["seed"] == 3
+    assert [boot["variant"] for boot in data["boards"][0]["boots"]] == [
+        boot.variant for boot in made.boards[0].boots
+    ]
+    assert data["boards"][0]["written"][0] == {
+        "device": "scratch.raw",
+        "purpose": "trials of dd-write-1M",
+        "bytes": 36 * 8 * MIB,
+        "at_most": False,
+    }
