@@ -317,7 +317,8 @@ def _withhold(verdict: Verdict, happened: str) -> Verdict:
 def _ratio_of_medians(cell: Cell, table: Floats) -> float | None:
     if not (len(cell.base) and len(cell.cand)):
         return None
-    return float(np.median(table[cell.cand, cell.column]) / np.median(table[cell.base, cell.column]))
+    cand, base = (float(np.median(table[boots, cell.column])) for boots in (cell.cand, cell.base))
+    return _exp(math.log(cand) - math.log(base))
 
 
 def _exp(log_ratio: float) -> float:
