@@ -30,7 +30,7 @@ SECONDS = 60.0
 _SCRIPT = """
 import json, sys
 from otava.analysis import compute_change_points
-print(json.dumps([[point.index for point in compute_change_points(series, window_len=50, max_pvalue=0.001)[0]]
+print(json.dumps([[int(point.index) for point in compute_change_points(series, window_len=50, max_pvalue=0.001)[0]]
                   for series in json.load(sys.stdin)]))
 """
 
