@@ -222,6 +222,28 @@ def console(
     attach(env)
 
 
+@app.command(epilog="Example: farm push --all")
+def push(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Send everything again; the server's data stays the same.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="influxdb-client's own kind of file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Send to InfluxDB what was not sent yet."""
+    from farm.influx.command import push_command, report_data, report_lines
+
+    report, code = push_command(_database(), everything=everything, config_file=config, say=_say)
+    if as_json:
+        _print_json(report_data(report))
+    else:
+        for line in report_lines(report):
+            out.print(line, markup=False, soft_wrap=True)
+    raise typer.Exit(code)
+
+
 @app.command(epilog="Example: farm doctor")
 def doctor(as_json: Json = False) -> None:
     """Say what is missing on this machine and how to get it."""

@@ -68,7 +68,7 @@ def run(
     planned = schedule(tuple(campaign.variants), campaign.boots, seed)
     run_id = resume or new_run_id(campaign.name)
     if resume is None:
-        store.begin_run(_record(run_id, campaign, seed))
+        store.begin_run(_record(run_id, campaign, boards, seed))
     workers = []
     status: RunStatus = "interrupted"
     try:
@@ -86,7 +86,7 @@ def run(
     return Outcome(run_id, status, gave_up, code)
 
 
-def _record(run_id: str, campaign: Campaign, seed: int) -> RunRecord:
+def _record(run_id: str, campaign: Campaign, boards: Sequence[BoardEnv], seed: int) -> RunRecord:
     return RunRecord(
         id=run_id,
         campaign=campaign.name,
@@ -99,11 +99,13 @@ def _record(run_id: str, campaign: Campaign, seed: int) -> RunRecord:
             "baseline": campaign.baseline,
             "variants": list(campaign.variants),
             "workloads": [one.name for one in campaign.workloads],
-            "boards": list(campaign.boards),
+            "boards": [board.name for board in boards],
             "boots": campaign.boots,
             "trials": campaign.trials,
             "band": campaign.band,
             "source": str(campaign.source),
+            "socs": {board.name: board.farm.soc for board in boards},
+            "synthetic": {board.name: board.farm.synthetic for board in boards if board.farm.synthetic},
         },
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -12,9 +13,11 @@ from rich.console import Console
 from farm.campaign import Campaign, load_campaign
 from farm.errors import UserError
 from farm.fleet import boards as fleet
+from farm.influx.config import load_config
 from farm.paths import home
 from farm.report import compare_view, terminal
 from farm.runner import controller
+from farm.runner.messages import BootDone, Message
 from farm.runner.planning import plan_run
 from farm.runner.progress import ProgressView
 from farm.store.db import Store
@@ -54,8 +57,15 @@ def run_campaign(
         )
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            with ProgressView(err, total, plan.seconds / total, [env.name for env in envs]) as view:
-                outcome = controller.run(campaign, envs, store, home(), seed=seed, tell=view, resume=going_on)
+            names = [env.name for env in envs]
+            with _exported(database) as nudge, ProgressView(err, total, plan.seconds / total, names) as view:
+
+                def tell(message: Message) -> None:
+                    view(message)
+                    if isinstance(message, BootDone):
+                        nudge()
+
+                outcome = controller.run(campaign, envs, store, home(), seed=seed, tell=tell, resume=going_on)
         finally:
             signal.signal(signal.SIGTERM, before)
         terminal.print_compare(compare_view.compare_table(store, outcome.run_id), out)
@@ -66,6 +76,23 @@ def run_campaign(
     ):
         out.print(text, markup=False, soft_wrap=True)
     return outcome.exit_code
+
+
+@contextmanager
+def _exported(database: Path) -> Iterator[Callable[[], None]]:
+    """Results go to InfluxDB beside the run where a server is configured; the run never waits for it."""
+    config = load_config(home())
+    if config is None:
+        yield lambda: None
+        return
+    from farm.influx.exporter import Exporter  # influxdb-client takes half a second to import
+
+    exporter = Exporter.start(database, config)
+    try:
+        yield exporter.nudge
+    finally:
+        exporter.nudge()
+        exporter.stop()
 
 
 def _seed(store: Store, campaign: Campaign, seed: int | None, resume: str | None) -> int:
