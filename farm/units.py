@@ -19,6 +19,8 @@ def parse_size(text: str | int) -> int:
     if not found:
         raise ValueError(f"{text!r} is not a size; write for example 4k, 512M or 1073741824")
     value = float(found[1]) * 1024 ** _POWER[found[2].lower()]
+    if value >= 2**63:
+        raise ValueError(f"{str(text)[:20]}... is not a size of this world; the largest is 8 EiB")
     if value != int(value):
         raise ValueError(f"{text!r} is not a whole number of bytes")
     return int(value)
