@@ -106,14 +106,15 @@ def _build_all(recipes: list[Recipe], say: Say) -> None:
         for update in [pool.submit(archive.update) for archive in archives.values()]:
             update.result()
         jobs = [
-            pool.submit(_build, recipe, archives[recipe.suite, recipe.arch], scratch, timed)
+            pool.submit(build, recipe, archives[recipe.suite, recipe.arch], scratch, timed)
             for recipe in recipes
         ]
         for job in jobs:
             job.result()
 
 
-def _build(recipe: Recipe, archive: apt.Archive, scratch: Path, say: Say) -> None:
+def build(recipe: Recipe, archive: apt.Archive, scratch: Path, say: Say) -> None:
+    """Make one image set of the archive's packages and put it into the cache."""
     label = f"{recipe.arch}/{recipe.name}"
     made = scratch / f"{recipe.arch}-{recipe.name}"
     made.mkdir()
