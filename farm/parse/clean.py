@@ -70,7 +70,7 @@ def clean(text: str, *, stamps: bool = True) -> str:
     if "=3D" in text and _SOFT_BREAK.search(text):
         text = _HEX.sub(lambda found: _decoded(found[1]), _SOFT_BREAK.sub("", text))
     text = unquote(text)
-    return strip_stamps(text) if stamps else text
+    return unquote(strip_stamps(text)) if stamps else text
 
 
 def _decoded(digits: str) -> str:

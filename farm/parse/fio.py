@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from farm.parse import fio_human, fio_json, fio_terse
 from farm.parse.clean import clean
 from farm.parse.finding import near
-from farm.parse.measurement import Findings, Parsed, Problem
+from farm.parse.measurement import Findings, Measurement, Parsed, Problem
 
 _MESSAGE = re.compile(r"^[ \t]*fio: (?![=\-])[^\n]{1,300}", re.MULTILINE)
 _CAPPED = re.compile(
@@ -34,8 +34,24 @@ def scan(text: str) -> tuple[Findings, str]:
     rest = _blank(text, spans)
     found.update(fio_human.scan(rest))
     found.update(fio_terse.scan(rest))
+    _drop_repeated(found)
     notes(rest, found)
     return found, rest
+
+
+def _drop_repeated(found: Findings) -> None:
+    """Keep one sample of a run that fio reported in several formats at once (`--output-format=normal,json`)."""
+    kept: list[tuple[int, Measurement]] = []
+    for form in ("json", "human", "terse"):
+        finer: dict[tuple[object, ...], list[int]] = {}
+        for _, sample in kept:
+            finer.setdefault((sample.rw, sample.extra["runtime_ms"]), []).append(sample.bytes or 0)
+        for at, sample in found.samples:
+            if sample.extra["format"] == form:
+                others = finer.get((sample.rw, sample.extra["runtime_ms"]), [])
+                if not any(abs(other - (sample.bytes or 0)) <= 0.005 * other for other in others):
+                    kept.append((at, sample))
+    found.samples = kept
 
 
 def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:

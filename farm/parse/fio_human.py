@@ -47,7 +47,7 @@ _TOTAL = re.compile(
     r"\smaxt=(?P<ms2>\d{1,12})msec)"
 )
 _DAMAGED = re.compile(
-    r"(?<!\w)(?:(?:READ|WRITE|TRIM|MIXED):\s+(?:bw|io)=|(?:read|write|trim|mixed)\s?:\s+(?:IOPS|io)=)\d"
+    r"(?<!\w)(?:(?:READ|WRITE|TRIM|MIXED):\s+(?:bw|io)=|(?:read|write|trim|mixed)\s?:\s+(?:IOPS|io)=)[1-9]"
 )
 _DISKS = re.compile(r"Disk\sstats\s\(read/write\):")
 _DISK = re.compile(r"(?<!\S)(?P<name>[\w.!-]{1,64}):\sios=(?P<read>\d{1,18})/(?P<write>\d{1,18}),")
@@ -56,7 +56,7 @@ _LATENCY = re.compile(
     rf"\s+avg=\s*(?P<mean>{COUNT}),\s+stdev=\s*(?P<stddev>{COUNT})"
 )
 _PERCENTILES = re.compile(r"(?<!\w)(?P<kind>clat|lat)\spercentiles\s\((?P<unit>[num]sec)\):")
-_RANK = re.compile(r"[\s|]{0,60}(\d{1,3}\.\d{1,8})th=\[\s{0,20}(\d{1,18})\],?")
+_RANK = re.compile(r"(?<![\d.])(\d{1,3}\.\d{1,8})th=\[\s{0,20}(\d{1,18})\],?")
 _ISSUED = re.compile(
     r"issued\s(?:rwts?:\stotal=(?P<list>\d{1,18},\d{1,18},\d{1,18})|\s{0,8}:\stotal=(?P<pairs>r=\d{1,18}/w=\d{1,18}/d=\d{1,18}))"
 )
@@ -180,17 +180,21 @@ def _begins_again(run: _Invocation, kind: str, match: re.Match[str], text: str) 
 
 def _name(text: str, match: re.Match[str]) -> str:
     """The job's name, which stands before `: (g=0)` or `: (groupid=0, ...)` on the same line."""
-    before = text[max(0, match.start() - 100) : match.start()].rsplit("\n", 1)[-1].rstrip()
-    return before.removesuffix(":").rsplit(": ", 1)[-1].strip()
+    before = text[max(0, match.start() - 100) : match.start()]
+    line = before.rsplit("\n", 1)[-1].rstrip().removesuffix(":").rsplit(": ", 1)[-1].strip()
+    flattened = len(before) == 100 and "\n" not in before
+    return line.rsplit(" ", 1)[-1] if flattened else line
 
 
 def _options(match: re.Match[str]) -> dict[str, object]:
     """rw, ioengine, iodepth and, if one size holds for all directions, bs in bytes."""
     options: dict[str, object] = {key: match[key] for key in ("rw", "ioengine", "iodepth")}
-    sizes = set(re.findall(r"\d{1,12}(?:\.\d{1,3})?[KMG]?(?:iB|B)?", re.sub(r"\([RWT]\)", " ", match["bs"])))
-    if len(sizes) == 1:
-        text = sizes.pop()
-        options["bs"] = str(int(quantity(text, binary=True).value))
+    sizes = set(
+        re.findall(r"\d{1,12}(?:\.\d{1,3})?(?:[KMG](?:iB)?|[kMG]?B)", re.sub(r"\([RWT]\)", " ", match["bs"]))
+    )
+    exact = [quantity(size, binary=True).value for size in sizes if not size.endswith(("kB", "MB", "GB"))]
+    if len(sizes) == len(exact) == 1:
+        options["bs"] = str(round(exact[0]))
     return options
 
 
@@ -202,7 +206,11 @@ def _job(
     run.pids.append((name, match["pid"]))
     run.members += int(match["jobs"])
     sides = list(_SIDE.finditer(text, match.end(), min(limit, match.end() + 40_000)))
-    if not sides:
+    if not sides and int(match["err"]):
+        found.problem(
+            match.start(), "fio-error", f"job {name[:100]} ended with error {match['err']} without results"
+        )
+    elif not sides:
         found.problem(
             match.start(), "fio-damaged", f"the block of job {name[:100]} has no readable line of results"
         )
@@ -272,13 +280,13 @@ def _latency(text: str, start: int, end: int) -> dict[str, float]:
     if block := kinds.get("clat", kinds.get("lat")):
         scale = _NS[block["unit"]]
         lat = {key: quantity(block[key]).value * scale for key in ("min", "mean", "max", "stddev")}
-    heads = {match["kind"]: match for match in reversed(list(_PERCENTILES.finditer(text, start, end)))}
-    if head := heads.get("clat", heads.get("lat")):
-        at, scale = head.end(), _NS[head["unit"]]
-        while rank := _RANK.match(text, at, end):
+    heads = list(_PERCENTILES.finditer(text, start, end))
+    wanted = next((head for kind in ("clat", "lat") for head in heads if head["kind"] == kind), None)
+    if wanted:
+        limit = min((head.start() for head in heads if head.start() > wanted.start()), default=end)
+        for rank in _RANK.finditer(text, wanted.end(), limit):
             if 0 < float(rank[1]) <= 100:
-                lat[f"p{float(rank[1]):g}"] = int(rank[2]) * scale
-            at = rank.end()
+                lat[f"p{float(rank[1]):g}"] = int(rank[2]) * _NS[wanted["unit"]]
     return lat
 
 
@@ -300,8 +308,8 @@ def _finish(run: _Invocation, found: Findings) -> None:
         context["fio_version"] = run.version
     results: list[JobResult] = []
     for group in dict.fromkeys([one.group for one in run.results] + [one.group for one in run.totals]):
-        jobs = [one for one in run.results if one.group == group]
-        totals = [one for one in run.totals if one.group == group]
+        jobs = _single([one for one in run.results if one.group == group])
+        totals = _single([one for one in run.totals if one.group == group])
         if totals and jobs and not _agree(jobs, totals):
             found.problem(
                 run.at, "fio-damaged", f"job blocks of group {group} do not add up to its Run status line"
@@ -314,6 +322,12 @@ def _finish(run: _Invocation, found: Findings) -> None:
         results += jobs or totals
     if results:
         add_up(run.at, results, found, disk_util=run.disks, context=context)
+
+
+def _single(results: list[JobResult]) -> list[JobResult]:
+    """Without the sum `mixed` where reads and writes stand beside it (unified_rw_reporting=both)."""
+    sides = [one for one in results if one.rw != "mixed"]
+    return sides or results
 
 
 def _agree(jobs: list[JobResult], totals: list[JobResult]) -> bool:

@@ -21,12 +21,24 @@ _VERSION = re.compile(r'"fio version"\s*:\s*"([^"\n]{1,80})"')
 _HEAD = re.compile(r'"(timestamp_ms|timestamp|jobname|elapsed)"\s*:\s*(?:"([^"\n]{0,200})"|(\d{1,18}))')
 _FAILED = re.compile(r"^fio: pid=\d+, err=(\d+)[^\n]*", re.MULTILINE)
 _COMMAND = re.compile(r"(?:^|[/\s#$;&|])fio\s+-", re.MULTILINE)
-_DECODER = json.JSONDecoder(parse_constant=lambda name: _refuse(name))
+_LONE = re.compile(r'"fio version"\s*:')
+# Keys that fio writes once in an object. (Options may be given, and are printed, twice.)
+_ONCE = frozenset({"fio version", "jobname", "io_bytes", "total_ios", "read_ios"})
 DIRECTIONS = ("read", "write", "trim", "mixed")
 
 
 def _refuse(name: str) -> float:
     raise ValueError(f"{name} is no number that fio prints")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result = dict(pairs)
+    if len(result) < len(pairs) and not _ONCE.isdisjoint(result):
+        raise ValueError("a key stands twice in an object: two outputs are mixed")
+    return result
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object)
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,13 @@ def scan(text: str) -> tuple[Findings, list[tuple[int, int]]]:
             continue
         errors = _FAILED.findall(before[-20_000:]) + ([] if after else _FAILED.findall(between[:20_000]))
         _samples(doc, found, [int(code) for code in errors if len(code) < 9])
+    at = 0
+    for start, end in [*((doc.start, doc.end) for doc in docs), (len(text), len(text))]:
+        if lone := _LONE.search(text, at, start):
+            found.problem(
+                lone.start(), "fio-json-broken", "a JSON document of fio does not start as one (damaged)"
+            )
+        at = end
     return found, [(doc.start, doc.end) for doc in docs]
 
 
@@ -260,20 +279,25 @@ def _io_bytes_is_kib(side: Mapping[str, object], version: str) -> bool:
 
 def _latency(side: Mapping[str, object]) -> tuple[dict[str, float], float | None]:
     """Completion latency in ns, else total latency; empty where fio did not measure it (all zero, N = 0)."""
-    for key, scale in (("clat_ns", 1.0), ("clat", 1000.0), ("lat_ns", 1.0), ("lat", 1000.0)):
-        block = side.get(key)
+    blocks = [
+        (side.get(key), scale)
+        for key, scale in (("clat_ns", 1.0), ("clat", 1e3), ("lat_ns", 1.0), ("lat", 1e3))
+    ]
+    lat: dict[str, float] = {}
+    samples: float | None = None
+    for block, scale in blocks:
         if not isinstance(block, dict):
             continue
         count = number(block.get("N"))
         values = {name: number(block.get(name)) for name in ("min", "mean", "max", "stddev")}
         if count == 0 or not values["max"]:
             continue
-        lat = {name: value * scale for name, value in values.items() if value is not None}
+        if not lat:
+            lat, samples = {name: value * scale for name, value in values.items() if value is not None}, count
         percentiles = block.get("percentile")
-        if isinstance(percentiles, dict):
-            lat |= _percentiles(percentiles, scale)
-        return lat, count
-    return {}, None
+        if isinstance(percentiles, dict) and not any(name.startswith("p") for name in lat):
+            lat |= _percentiles(percentiles, scale)  # of lat where fio was told lat_percentiles=1
+    return lat, samples
 
 
 def _percentiles(percentiles: Mapping[str, object], scale: float) -> dict[str, float]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
+from farm.parse.measurement import Measurement
+
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 KB, MB = 1000, 1_000_000
 US, MS = 1000, 1_000_000
@@ -270,3 +274,26 @@ CASES: dict[str, Case] = {
         S("time", "trim", 536870912, 0.34), S("time", "trim", 536870912, 39.78), S("time", "trim", None, 1.72)
     ),
 }  # fmt: skip
+
+
+def same(sample: Measurement, want: S) -> None:
+    """Assert that a sample is the expected one, within what was printed."""
+    assert (sample.tool, sample.rw) == (want.tool, want.rw)
+    if want.job is not None:
+        assert sample.job == want.job
+    if want.bytes is None:
+        assert sample.bytes is None
+    else:
+        assert sample.bytes == pytest.approx(want.bytes, rel=1e-12, abs=want.bytes_near)
+    if want.seconds is None:
+        assert sample.seconds is None
+    else:
+        assert sample.seconds == pytest.approx(want.seconds, rel=1e-9)
+    if want.bw is not None:
+        assert sample.bw_bytes == pytest.approx(want.bw, rel=want.near)
+    if want.iops is not None:
+        assert sample.iops == pytest.approx(want.iops, rel=3e-3)
+    for key, value in want.lat.items():
+        assert sample.lat_ns[key] == pytest.approx(value, rel=1e-7), key
+    if not want.lat and want.tool != "fio":
+        assert not sample.lat_ns

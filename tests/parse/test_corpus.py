@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.parse.corpus_expected import CASES, S
 
 from farm.parse.dmesg import parse_dmesg
 from farm.parse.importing import import_object
-from farm.parse.measurement import Measurement
 from farm.parse.text import parse_any
+from tests.parse.corpus_expected import CASES, same
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 
@@ -27,7 +26,7 @@ def test_file(name: str) -> None:
     got = parse_any((CORPUS / name).read_text())
     assert len(got.samples) == len(want.samples), got.problems
     for sample, expected in zip(got.samples, want.samples, strict=True):
-        _same(sample, expected)
+        same(sample, expected)
     assert {problem.code for problem in got.problems} == want.problems, got.problems
     for key, value in want.facts.items():
         fact = got.facts[key]
@@ -35,28 +34,6 @@ def test_file(name: str) -> None:
             assert isinstance(fact, Mapping)
             fact = {name: fact[name] for name in value}
         assert fact == value
-
-
-def _same(sample: Measurement, want: S) -> None:
-    assert (sample.tool, sample.rw) == (want.tool, want.rw)
-    if want.job is not None:
-        assert sample.job == want.job
-    if want.bytes is None:
-        assert sample.bytes is None
-    else:
-        assert sample.bytes == pytest.approx(want.bytes, rel=1e-12, abs=want.bytes_near)
-    if want.seconds is None:
-        assert sample.seconds is None
-    else:
-        assert sample.seconds == pytest.approx(want.seconds, rel=1e-9)
-    if want.bw is not None:
-        assert sample.bw_bytes == pytest.approx(want.bw, rel=want.near)
-    if want.iops is not None:
-        assert sample.iops == pytest.approx(want.iops, rel=3e-3)
-    for key, value in want.lat.items():
-        assert sample.lat_ns[key] == pytest.approx(value, rel=1e-7), key
-    if not want.lat and want.tool != "fio":
-        assert not sample.lat_ns
 
 
 def test_gtod_reduce_and_disabled_latency_give_none() -> None:
