@@ -25,39 +25,13 @@ from pathlib import Path
 from farm import paths
 from farm.errors import BoardError
 from farm.virtual import apt
-from farm.virtual.kernel import KernelRecipe
-from farm.virtual.userland import UserlandRecipe, guest_file
+from farm.virtual.machine import VirtualBoard
+from farm.virtual.recipes import Recipe, needed_by
+from farm.virtual.userland import INIT, UserlandRecipe, guest_file
 
 Say = Callable[[str], None]
 
 MANIFEST = "manifest.json"
-
-Recipe = KernelRecipe | UserlandRecipe
-
-_FIO_LIBRARIES = ("libc6", "libaio1t64", "libnuma1", "zlib1g", "libgcc-s1")
-_FIO_NETWORK = (
-    *("librados.so.2", "librbd.so.1", "libgfapi.so.0", "libnfs.so.14", "libnbd.so.0"),
-    *("libibverbs.so.1", "librdmacm.so.1", "libpmem.so.1"),
-)
-
-RECIPES: tuple[Recipe, ...] = (
-    UserlandRecipe(
-        name="busybox",
-        arch="arm64",
-        suite="trixie",
-        packages=("busybox-static", "fio", "mmc-utils", *_FIO_LIBRARIES),
-        programs=(
-            ("usr/bin/busybox", "bin/busybox"),
-            ("usr/bin/fio", "usr/bin/fio"),
-            ("usr/bin/mmc", "usr/bin/mmc"),
-        ),
-        init="init.sh",
-        opened=("libgcc_s.so.1",),  # by glibc, when a thread ends
-        stubs=_FIO_NETWORK,
-    ),
-    KernelRecipe("debian-6.12", "arm64", "trixie", "linux-image-arm64"),
-    KernelRecipe("debian-6.1", "arm64", "bookworm", "linux-image-arm64"),
-)
 
 
 def directory() -> Path:
@@ -65,18 +39,20 @@ def directory() -> Path:
     return paths.cache() / "images"
 
 
-def missing(recipes: Iterable[Recipe] = RECIPES) -> list[Recipe]:
+def missing(recipes: Iterable[Recipe]) -> list[Recipe]:
     """The recipes whose image set is not in the cache, or was made by another version of the recipe."""
     return [recipe for recipe in recipes if not _is_made(recipe)]
 
 
-def ensure(recipes: Iterable[Recipe] = RECIPES, *, say: Say = lambda line: None) -> Path:
-    """Build what is missing of these image sets and return `directory()`.
+def ensure(recipes: Iterable[Recipe] | None = None, *, say: Say = lambda line: None) -> Path:
+    """Build what is missing of these image sets and return `directory()`; by default those of a default board.
+
+    For boards of other kinds pass `recipes.needed_by(boards)`.
 
     `say` gets lines of progress, and nothing when there is nothing to build. Two callers at once build once. Raises
     BoardError in one sentence when the mirror is out of reach, a package tool is missing or the disk is full.
     """
-    wanted = list(recipes)
+    wanted = list(needed_by([VirtualBoard()]) if recipes is None else recipes)
     if not missing(wanted):
         return directory()
     try:
@@ -143,7 +119,7 @@ def build(recipe: Recipe, archive: apt.Archive, scratch: Path, say: Say) -> None
 def _recipe_digest(recipe: Recipe) -> str:
     text = json.dumps(asdict(recipe), sort_keys=True)
     if isinstance(recipe, UserlandRecipe):
-        text += guest_file(recipe.init).decode()
+        text += guest_file(INIT).decode()
     return hashlib.sha256(text.encode()).hexdigest()
 
 

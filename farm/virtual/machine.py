@@ -9,7 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from farm.units import format_size, parse_size
 
@@ -27,6 +35,12 @@ _HOST_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "discard": ("ignore", "unmap"),
         "detect-zeroes": ("off", "on", "unmap"),
     }
+)
+
+
+# Which of the userlands in recipes.py each architecture has.
+USERLANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"arm64": ("busybox", "toybox"), "riscv64": ("gnu",)}
 )
 
 
@@ -101,7 +115,9 @@ class VirtualBoard(_Model):
     icount: int | None = Field(
         default=None, ge=0, le=10, description="guest time follows instructions: 2**icount ns each"
     )
-    userland: Literal["busybox", "toybox", "gnu"] = "busybox"
+    userland: Literal["", "busybox", "toybox", "gnu"] = Field(
+        default="", validate_default=True, description="by default the first that the architecture has"
+    )
 
     @field_validator("memory")
     @classmethod
@@ -118,6 +134,16 @@ class VirtualBoard(_Model):
                 f"flash_size is a whole number of MiB from 16 MiB to 16 GiB, not {flash_size} bytes"
             )
         return flash_size
+
+    @field_validator("userland")
+    @classmethod
+    def _userland_of_the_architecture(cls, userland: str, info: ValidationInfo) -> str:
+        there = USERLANDS.get(info.data.get("arch", ""), ())
+        if userland and there and userland not in there:
+            raise ValueError(
+                f"{info.data['arch']} boards have the userland {' or '.join(there)}, not {userland}"
+            )
+        return userland or (there[0] if there else "")
 
     @model_validator(mode="after")
     def _one_cpu_for_icount(self) -> VirtualBoard:

@@ -21,12 +21,16 @@ def guest_file(name: str) -> bytes:
     return resources.files("farm.virtual").joinpath("guest", name).read_bytes()
 
 
+INIT = "init.sh"
+
+
 @dataclass(frozen=True)
 class UserlandRecipe:
-    """Which packages, libraries' included, which of their programs, and which init script.
+    """Which packages, libraries' included, and what of them goes where in the initramfs.
 
-    `programs` are pairs of a path in the package and a path in the initramfs; `opened` are libraries that
-    they open at run time, `stubs` those that they are linked with but do not use here (see `stub.py`).
+    `programs` are pairs of a path in a package and a path in the initramfs, `links` of a symbolic link and its target,
+    `files` of a path and a text. `opened` are libraries that programs open at run time, `stubs` those that they are
+    linked with but do not use here (see `stub.py`).
     """
 
     name: str
@@ -34,7 +38,8 @@ class UserlandRecipe:
     suite: str
     packages: tuple[str, ...]
     programs: tuple[tuple[str, str], ...]
-    init: str
+    links: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
     opened: tuple[str, ...] = ()
     stubs: tuple[str, ...] = ()
     format: int = 1  # raise when something else is made of the same packages
@@ -65,7 +70,11 @@ class UserlandRecipe:
 
         archive = Cpio()
         archive.device("dev/console", 5, 1)
-        archive.file("init", guest_file(self.init), 0o755)
+        archive.file("init", guest_file(INIT), 0o755)
+        for path, target in self.links:
+            archive.symlink(path, target)
+        for path, text in self.files:
+            archive.file(path, text.encode())
         archive.file("etc/passwd", b"root::0:0:root:/root:/bin/sh\n")
         archive.file("etc/group", b"root:x:0:\n")
         carried: dict[str, Elf] = {}

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from farm.errors import BoardError
-from farm.virtual import apt, images
+from farm.virtual import apt, images, recipes
 from farm.virtual.cpio import Cpio
 from farm.virtual.elf import Elf, module_depends
 from farm.virtual.kernel import KernelRecipe
+from farm.virtual.machine import VirtualBoard
 from farm.virtual.stub import stub_library, sysv_hash
 from farm.virtual.userland import UserlandRecipe
 
@@ -140,7 +141,9 @@ def package(root: Path, name: str, files: dict[str, bytes | str]) -> Path:
             path.symlink_to(content)
     target = root / f"{name}.deb"
     subprocess.run(
-        ["dpkg-deb", "--root-owner-group", "--build", tree, target], check=True, capture_output=True
+        ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", tree, target],
+        check=True,
+        capture_output=True,
     )
     return target
 
@@ -208,9 +211,7 @@ def test_a_userland_has_programs_their_libraries_and_init(tmp_path: Path) -> Non
     for name, content in libraries.items():
         files[f"usr/lib/here/{name}.real"] = content
         files[f"usr/lib/here/{name}"] = f"{name}.real"
-    recipe = UserlandRecipe(
-        "test", "arm64", "trixie", ("python",), (("usr/bin/python", "bin/python"),), "init.sh"
-    )
+    recipe = UserlandRecipe("test", "arm64", "trixie", ("python",), (("usr/bin/python", "bin/python"),))
     facts = recipe.make([package(tmp_path, "python", files)], tmp_path)
     found = unpack(tmp_path / "initrd.cpio.gz")
     assert facts["libraries"] == sorted(libraries)
@@ -317,7 +318,12 @@ def test_a_set_is_built_once_and_again_when_its_recipe_changes(cache: Path, tmp_
     assert images.missing([changed]) == [changed]
 
 
-def test_the_recipes_name_what_a_board_needs() -> None:
-    assert {(recipe.arch, recipe.name) for recipe in images.RECIPES} >= {
-        *(("arm64", "busybox"), ("arm64", "debian-6.12"), ("arm64", "debian-6.1"))
-    }
+def test_a_board_gets_its_userland_and_the_kernels_of_its_architecture() -> None:
+    def names(*boards: VirtualBoard) -> list[str]:
+        return sorted(f"{recipe.arch}/{recipe.name}" for recipe in recipes.needed_by(boards))
+
+    kernels = ["arm64/debian-6.1", "arm64/debian-6.12"]
+    assert names(VirtualBoard()) == ["arm64/busybox", *kernels]
+    assert names(VirtualBoard(userland="toybox")) == [*kernels, "arm64/toybox"]
+    assert names(VirtualBoard(arch="riscv64")) == ["riscv64/debian-6.12", "riscv64/gnu"]
+    assert len(names(VirtualBoard(), VirtualBoard(arch="riscv64"), VirtualBoard())) == 5

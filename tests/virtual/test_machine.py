@@ -36,6 +36,7 @@ def test_sizes_are_read_as_people_write_them() -> None:
         ({"card": {"options": "throttling.iops-totel=1"}}, "not a card option"),
         ({"card": {"options": "file=/etc/shadow"}}, "not a card option"),
         ({"card": {"options": "cache=unsafe,,"}}, "not a card option"),
+        ({"arch": "riscv64", "userland": "toybox"}, "riscv64 boards have the userland gnu, not toybox"),
         ({"colour": "red"}, "Extra inputs"),
     ],
 )

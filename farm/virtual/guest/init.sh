@@ -1,18 +1,27 @@
-#!/bin/busybox sh
-# First program of a virtual board: mounts, modules, then busybox init with a shell on the console.
+#!/bin/sh
+# First program of a virtual board, whichever userland: mounts, modules, then a shell on the console for ever.
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin
-/bin/busybox mkdir -p /proc /sys /dev /tmp /run /mnt /etc /root /sbin /usr/bin /usr/sbin
-/bin/busybox mount -t proc proc /proc
-/bin/busybox mount -t sysfs sysfs /sys
-/bin/busybox mount -t devtmpfs dev /dev
-/bin/busybox --install -s
+# Userlands of one program with many names get their names here: only the program itself knows them all.
+if [ -x /bin/busybox ]; then
+	/bin/busybox mkdir -p /sbin /usr/bin /usr/sbin
+	/bin/busybox --install -s
+elif [ -x /bin/toybox ]; then
+	for name in $(/bin/toybox); do
+		[ -e "/bin/$name" ] || /bin/toybox ln -s toybox "/bin/$name"
+	done
+fi
+
+mkdir -p /proc /sys /dev /tmp /run /mnt /root
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /run
 mount -t debugfs debugfs /sys/kernel/debug
-ifconfig lo up
+if [ -r /etc/hostname ]; then cat /etc/hostname >/proc/sys/kernel/hostname; fi
 
 modules=/lib/modules/$(uname -r)
 if [ -r "$modules/boot" ]; then
@@ -29,10 +38,16 @@ done
 
 console=$(cat /sys/class/tty/console/active)
 console=${console##* }
-cat >/etc/inittab <<END
+export HOME=/root
+if [ -x /bin/busybox ]; then
+	# busybox's own init, so that its reboot and poweroff work
+	cat >/etc/inittab <<END
 $console::respawn:-/bin/sh
 ::ctrlaltdel:/sbin/reboot
 ::shutdown:/bin/umount -a -r
 END
-export HOME=/root
-exec /sbin/init
+	exec /sbin/init
+fi
+while :; do
+	setsid -c /bin/sh -l <"/dev/$console" >"/dev/$console" 2>&1
+done

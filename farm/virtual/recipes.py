@@ -1,0 +1,177 @@
+"""The image sets of the virtual lab: two kernels and two userlands for arm64, one of each for riscv64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from farm.virtual.kernel import KernelRecipe
+from farm.virtual.machine import VirtualBoard
+from farm.virtual.userland import UserlandRecipe
+
+Recipe = KernelRecipe | UserlandRecipe
+
+# fio is linked with all of these; a storage board uses the first line.
+_FIO_LIBRARIES = ("libc6", "libaio1t64", "libnuma1", "zlib1g", "libgcc-s1")
+_FIO_STUBS = (
+    *("librados.so.2", "librbd.so.1", "libgfapi.so.0", "libnfs.so.14", "libnbd.so.0"),
+    *("libibverbs.so.1", "librdmacm.so.1", "libpmem.so.1"),
+)
+_MEASURING = (("usr/bin/fio", "usr/bin/fio"), ("usr/bin/mmc", "usr/bin/mmc"))
+_OPENED = ("libgcc_s.so.1",)  # by glibc, when a thread ends
+
+_COREUTILS = (
+    *(
+        "base64",
+        "basename",
+        "cat",
+        "chmod",
+        "cp",
+        "cut",
+        "date",
+        "dd",
+        "df",
+        "dirname",
+        "echo",
+        "env",
+        "expr",
+    ),
+    *("false", "head", "id", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "mv", "nproc", "od"),
+    *(
+        "printf",
+        "pwd",
+        "readlink",
+        "realpath",
+        "rm",
+        "rmdir",
+        "seq",
+        "sha256sum",
+        "sleep",
+        "sort",
+        "stat",
+        "stty",
+    ),
+    *(
+        "sync",
+        "tail",
+        "tee",
+        "test",
+        "timeout",
+        "touch",
+        "tr",
+        "true",
+        "truncate",
+        "tty",
+        "uname",
+        "uniq",
+        "wc",
+    ),
+)
+
+BUSYBOX = UserlandRecipe(
+    name="busybox",
+    arch="arm64",
+    suite="trixie",
+    packages=("busybox-static", "fio", "mmc-utils", *_FIO_LIBRARIES),
+    programs=(("usr/bin/busybox", "bin/busybox"), *_MEASURING),
+    links=(("bin/sh", "busybox"),),
+    opened=_OPENED,
+    stubs=_FIO_STUBS,
+)
+
+# As on Android: mksh and toybox. Debian's toybox lacks gzip, dd and stty; dd is the one of GNU coreutils.
+TOYBOX = UserlandRecipe(
+    name="toybox",
+    arch="arm64",
+    suite="trixie",
+    packages=("mksh", "toybox", "coreutils", "libcrypt1", "fio", "mmc-utils", *_FIO_LIBRARIES),
+    programs=(
+        ("usr/bin/toybox", "bin/toybox"),
+        ("usr/bin/mksh", "bin/mksh"),
+        ("usr/bin/dd", "bin/dd"),
+        *_MEASURING,
+    ),
+    links=(("bin/sh", "mksh"),),
+    files=(("etc/hostname", "console\n"), ("etc/profile", "PS1='console:${PWD:-?} # '\n")),
+    opened=_OPENED,
+    stubs=_FIO_STUBS,
+)
+
+GNU_RISCV64 = UserlandRecipe(
+    name="gnu",
+    arch="riscv64",
+    suite="trixie",
+    packages=(
+        *(
+            "bash",
+            "coreutils",
+            "dash",
+            "e2fsprogs",
+            "grep",
+            "gzip",
+            "kmod",
+            "mawk",
+            "mount",
+            "sed",
+            "util-linux",
+        ),
+        *(
+            "libacl1",
+            "libattr1",
+            "libblkid1",
+            "libcap2",
+            "libcom-err2",
+            "libext2fs2t64",
+            "libgmp10",
+            "liblzma5",
+            "libmount1",
+        ),
+        *("libpcre2-8-0", "libselinux1", "libsmartcols1", "libssl3t64", "libtinfo6", "libuuid1", "libzstd1"),
+        *("fio", "mmc-utils", *_FIO_LIBRARIES),
+    ),
+    programs=(
+        *((f"usr/bin/{name}", f"bin/{name}") for name in _COREUTILS),
+        *(
+            (f"usr/bin/{name}", f"bin/{name}")
+            for name in ("bash", "dash", "grep", "gzip", "kmod", "mawk", "sed")
+        ),
+        *(
+            (f"usr/bin/{name}", f"bin/{name}")
+            for name in ("dmesg", "mount", "mountpoint", "setsid", "umount")
+        ),
+        *((f"usr/sbin/{name}", f"sbin/{name}") for name in ("blkdiscard", "blockdev", "mke2fs")),
+        *_MEASURING,
+    ),
+    links=(
+        *(("bin/sh", "bash"), ("bin/[", "test"), ("bin/awk", "mawk")),
+        *(("sbin/insmod", "../bin/kmod"), ("sbin/lsmod", "../bin/kmod")),
+        *(("sbin/mkfs.ext2", "mke2fs"), ("sbin/mkfs.ext4", "mke2fs")),
+    ),
+    files=(("etc/hostname", "lpi4a\n"), ("etc/profile", "PS1='\\u@\\h:\\w# '\n")),
+    opened=_OPENED,
+    stubs=_FIO_STUBS,
+)
+
+RECIPES: tuple[Recipe, ...] = (
+    BUSYBOX,
+    TOYBOX,
+    KernelRecipe("debian-6.12", "arm64", "trixie", "linux-image-arm64"),
+    KernelRecipe("debian-6.1", "arm64", "bookworm", "linux-image-arm64"),
+    GNU_RISCV64,
+    KernelRecipe("debian-6.12", "riscv64", "trixie", "linux-image-riscv64"),
+)
+
+
+def needed_by(boards: Iterable[VirtualBoard]) -> list[Recipe]:
+    """What these boards boot: their userlands, and every kernel of their architectures."""
+    boards = list(boards)
+    userlands = {(board.arch, board.userland) for board in boards}
+    architectures = {board.arch for board in boards}
+    return [
+        recipe
+        for recipe in RECIPES
+        if (
+            recipe.arch in architectures
+            if isinstance(recipe, KernelRecipe)
+            else (recipe.arch, recipe.name) in userlands
+        )
+    ]
