@@ -7,7 +7,7 @@ import secrets
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -42,6 +42,7 @@ Boards = Annotated[
 Seed = Annotated[
     int | None, typer.Option(help="Seed of the boots' order; default is the campaign's, else a new one.")
 ]
+CompareFormat = Literal["terminal", "markdown", "mail", "json"]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the start of one, or `latest`.")]
 
 
@@ -142,18 +143,25 @@ def show(
             terminal.print_trial(store, trial, out)
 
 
-@app.command(epilog="Example: farm compare latest")
-def compare(run: RunName = "latest", as_json: Json = False) -> None:
-    """Compare the variants of a run: medians, ratio, n, spread and proof per board and workload."""
-    from farm.report import compare_view, terminal
+@app.command(epilog="Example: farm compare latest --format mail")
+def compare(
+    run: RunName = "latest",
+    form: Annotated[CompareFormat, typer.Option("--format", help="How to say it.")] = "terminal",
+    as_json: Json = False,
+) -> None:
+    """Compare the variants of a run: verdicts, medians, intervals, n, spread and proof per board and workload."""
+    from farm.report import study as studies
+    from farm.report import terminal, text
     from farm.store.db import Store
 
     with Store.open(_database()) as store:
-        table = compare_view.compare_table(store, run)
-    if as_json:
-        _print_json(compare_view.as_dict(table))
+        study = studies.study(store, run)
+    if as_json or form == "json":
+        _print_json(studies.as_dict(study))
+    elif form == "terminal":
+        terminal.print_study(study, out)
     else:
-        terminal.print_compare(table, out)
+        sys.stdout.write(text.mail(study) if form == "mail" else text.markdown(study))
 
 
 def _read(file: Path) -> bytes:

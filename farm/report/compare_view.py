@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -133,16 +133,18 @@ def build(
     metric: str = "bw_bytes",
     baseline: str | None = None,
     verdicts: Verdicts | None = None,
+    tables: Mapping[str, BoardSeries] | None = None,
 ) -> CompareTable:
-    """The comparison of what the store holds of a run. Raises UserError for a baseline that the run lacks."""
+    """The comparison of what the store holds of a run; `tables` are series.by_board of the rows where they are there.
+
+    Raises UserError for a baseline that the run lacks.
+    """
     named = [str(name) for name in run.settings.get("variants", ())]
     variants = [*named, *sorted({boot.variant for boot in boots} - set(named))]
-    base = baseline or run.settings.get("baseline")
-    if base not in variants:
-        what = "names no baseline" if base is None else f"has no variant {base!r}"
-        raise UserError(f"run {run.id} {what}; name one of {', '.join(variants)}")
+    base = baseline_of(run, variants, baseline)
     candidates = [name for name in variants if name != base]
-    tables = by_board(rows, [str(name) for name in run.settings.get("workloads", ())])
+    if tables is None:
+        tables = by_board(rows, [str(name) for name in run.settings.get("workloads", ())])
     planned: dict[tuple[str, str], set[int]] = {}
     for boot in boots:
         planned.setdefault((boot.board, boot.variant), set()).add(boot.index)
@@ -176,6 +178,32 @@ def build(
         blocks=tuple(blocks),
         notes=_notes(rows, boots),
     )
+
+
+def baseline_of(run: RunRecord, variants: Sequence[str], asked: str | None) -> str:
+    """The baseline that was asked for, else the run's own. Raises UserError where the run has no such variant."""
+    base = asked or run.settings.get("baseline")
+    if base not in variants:
+        what = "names no baseline" if base is None else f"has no variant {base!r}"
+        known = f"name one of {', '.join(variants)}" if variants else "no boot of it is stored"
+        raise UserError(f"run {run.id} {what}; {known}")
+    return str(base)
+
+
+def measured(table: CompareTable) -> CompareTable:
+    """The table without rows that no boot has a value of: dd tells no latencies."""
+    blocks = tuple(
+        replace(
+            block,
+            rows=tuple(
+                row
+                for row in block.rows
+                if row.base.value is not None or (row.cand is not None and row.cand.value is not None)
+            ),
+        )
+        for block in table.blocks
+    )
+    return replace(table, blocks=tuple(block for block in blocks if block.rows))
 
 
 def as_dict(table: CompareTable) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from farm.report.compare_view import Block, CompareTable, Note, Row, Side, VerdictLike
+from farm.report.compare_view import Block, CompareTable, Row, Side, VerdictLike
 from farm.report.figures import (
     NONE,
     format_percent,
@@ -27,6 +27,8 @@ from farm.report.figures import (
     one_line,
     visible,
 )
+from farm.report.study import Study
+from farm.report.words import IMPORTED, doubt_text, note_text
 from farm.store.db import Store
 from farm.store.records import Tally
 
@@ -37,7 +39,6 @@ SHOWN_NOTES = 20
 NO_VERDICT = (
     "These ratios carry no verdict: whether a difference is more than the noise between boots was not tested."
 )
-IMPORTED = "Imported results: number and order of the boots are unknown, and nothing is proven."
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 _BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # the colours that end behind them stay
 _ASCII = str.maketrans({"▲": "^", "▼": "v"})
@@ -189,6 +190,27 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, str
 # ---- comparison ----------------------------------------------------------------------------------------------
 
 
+def print_study(study: Study, out: Console) -> None:
+    """The comparisons with their verdicts, then where boards agree, then the warnings."""
+    print_compare(study.table, out)
+    page = _page(out)
+    for tail in study.tails:
+        for block in tail.blocks:
+            _line(page, "")
+            _say(page, f"{tail.metric}, where less is better", style="bold")
+            _block(page, tail, block)
+    if study.agreement:
+        _section(page, "Across boards")
+        for found in study.agreement:
+            _say(page, "  " + one_line(found.sentence))
+    if study.doubts:
+        _section(page, "Warnings")
+        for doubt in study.doubts[:SHOWN_NOTES]:
+            _say(page, "  " + one_line(doubt_text(doubt)), style="yellow")
+        if len(study.doubts) > SHOWN_NOTES:
+            _say(page, f"  ... and {len(study.doubts) - SHOWN_NOTES} more; --format json has all of them.")
+
+
 def print_compare(table: CompareTable, out: Console) -> None:
     """The comparison: a table per board and candidate, then what does not count and why, then what it may say."""
     page = _page(out)
@@ -202,7 +224,7 @@ def print_compare(table: CompareTable, out: Console) -> None:
     if table.notes:
         _line(page, "")
         for note in table.notes[:SHOWN_NOTES]:
-            _say(page, _note(note), style=_COLOURS[note.status])
+            _say(page, note_text(note), style=_COLOURS[note.status])
         if len(table.notes) > SHOWN_NOTES:
             _say(page, f"... and {len(table.notes) - SHOWN_NOTES} more reasons; --json has all of them.")
     _line(page, "")
@@ -271,21 +293,6 @@ def _reasons(page: Console, rows: Iterable[Row]) -> None:
     for row in rows:
         if row.verdict is not None:
             _say(page, f"  {one_line(row.label)}: {_word(row.verdict)}: {one_line(row.verdict.reason)}")
-
-
-def _note(note: Note) -> str:
-    places = ", ".join(
-        f"{index}" + (f" (attempt {attempt})" if attempt else "") for index, attempt in note.boots[:6]
-    )
-    places += ", ..." if len(note.boots) > 6 else ""
-    boots = f"boot{'s' if len(note.boots) > 1 else ''} {places} of {note.variant} on {note.board}"
-    if note.scope == "boot":
-        what = boots
-    else:
-        names = ", ".join(note.workloads[:4]) + (", ..." if len(note.workloads) > 4 else "")
-        count = f"{len(note.trials)} trials" if len(note.trials) > 1 else "1 trial"
-        what = f"{count} of {names} in {boots} (farm show {note.trials[0]})"
-    return one_line(f"{note.status}: {what}: {note.reason or 'no reason is on record'}", 600)
 
 
 # ---- layout --------------------------------------------------------------------------------------------------

@@ -1,0 +1,239 @@
+"""What a written report says, in its order, as plain texts: shared by mail and markdown, no layout in it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from farm import __version__
+from farm.analysis.compare import Verdict
+from farm.report.boards import Board
+from farm.report.compare_view import Block, CompareTable, Row
+from farm.report.figures import NONE, format_time, format_value
+from farm.report.study import Study
+from farm.report.words import IMPORTED, change, count, doubt_text, interval, metric_name, note_text, word
+
+LISTED = 40
+"""Reasons, warnings and the like beyond this many are counted, not listed: a mail has to be read."""
+
+
+def content(study: Study) -> dict[str, Any]:
+    """The parts that the template puts in order; every text may hold what a board or a poster wrote."""
+    return {
+        "subject": _subject(study),
+        "headline": headline(study),
+        "warnings_first": _first(study),
+        "boards": [
+            {"name": board.name, "fields": board_fields(board), "blocks": list(_blocks(study, board))}
+            for board in study.boards
+        ],
+        "agreement": _few([found.sentence for found in study.agreement]),
+        "doubts": _few([doubt_text(doubt) for doubt in study.doubts]),
+        "lost": _few([note_text(note) for note in study.table.notes]),
+        "variants": list(_variants(study)),
+        "commands": list(_commands(study))[:LISTED],
+        "method": list(method(study)),
+        "repeat": repeat(study),
+        "footer": f"farm {study.run.version or __version__}",
+    }
+
+
+def _subject(study: Study) -> str:
+    candidates = [name for name in study.variants if name != study.table.baseline]
+    return f"{study.run.campaign}: {', '.join(candidates) or 'no candidate'} against {study.table.baseline}"
+
+
+def verdicts(study: Study, table: CompareTable | None = None) -> list[tuple[str, Row, Verdict]]:
+    """Board, row and verdict of each cell of a table (default the main one) that has a verdict."""
+    return [
+        (block.board, row, row.verdict)
+        for block in (table or study.table).blocks
+        for row in block.rows
+        if isinstance(row.verdict, Verdict)
+    ]
+
+
+def headline(study: Study) -> str:
+    """How many verdicts of which kind, in one sentence."""
+    said = [verdict for _, _, verdict in verdicts(study)]
+    counts = {
+        word: sum(one.verdict == word for one in said)
+        for word in ("faster", "slower", "same", "inconclusive")
+    }
+    words = ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
+    unstable = sum(one.unstable for one in said)
+    words += f"; {unstable} of them unstable" if unstable else ""
+    boards = f"{len(study.boards)} board" + ("s" if len(study.boards) != 1 else "")
+    return f"{words}, from {len(said)} comparisons of workloads on {boards} (run {study.run.id}, {study.run.status})."
+
+
+def _first(study: Study) -> list[str]:
+    found = []
+    if study.table.imported:
+        found.append(IMPORTED)
+    found += [
+        f"{board.name} is synthetic: {board.synthetic}. Its figures say nothing of real hardware."
+        for board in study.boards
+        if board.synthetic
+    ]
+    if study.run.status not in ("done",):
+        found.append(f"The run is not complete: its status is {study.run.status}.")
+    return found
+
+
+def board_fields(board: Board) -> list[tuple[str, str]]:
+    """What identifies a board, as name and text; one entry where all variants agree."""
+    found = [("SoC", board.soc), ("card", board.card), ("firmware", board.firmware)]
+    found += [("CID", board.cid)] if board.cid else []
+    found += _per_variant("ios", board.ios) + _per_variant("kernel", board.kernels)
+    commits = {variant: commit for variant, commit in board.commits.items() if commit}
+    found += [(f"commit of {variant}", commit) for variant, commit in commits.items()]
+    boots = ", ".join(f"{variant} {good} of {tried}" for variant, (good, tried) in board.boots.items())
+    differing = [
+        f"{fact.name} ({', '.join(f'{variant} ' + '/'.join(values) for variant, values in fact.by_variant.items())})"
+        for fact in board.facts
+        if fact.differs and not fact.name.startswith("ios.")
+    ]
+    found += [("boots", f"good of tried: {boots}")]
+    found += [("differs", "; ".join(differing[:12]))] if differing else []
+    return found
+
+
+def _per_variant(name: str, values: Mapping[str, str]) -> list[tuple[str, str]]:
+    if len(set(values.values())) <= 1:
+        return [(name, next(iter(values.values()), "unknown"))]
+    return [(f"{name} of {variant}", value) for variant, value in values.items()]
+
+
+def _blocks(study: Study, board: Board) -> Iterable[dict[str, Any]]:
+    for table in study.tables:
+        for block in table.blocks:
+            if block.board == board.name:
+                yield _block(study, table, block)
+
+
+def _block(study: Study, table: CompareTable, block: Block) -> dict[str, Any]:
+    main = table is study.table
+    names = [table.baseline] if block.candidate is None else [table.baseline, block.candidate]
+    short = all(len(name) <= 12 for name in names)
+    shown = names if short else ["baseline", "candidate"][: len(names)]
+    heads = [
+        "workload",
+        *shown,
+        *(["change", "95 % interval", "n"] if block.candidate is not None else ["n"]),
+    ]
+    heads += (
+        ["bus %"]
+        if main
+        and any((block.board, name, row.label) in study.shares for row in block.rows for name in names)
+        else []
+    )
+    heads += ["verdict"]
+    bus = "bus %" in heads
+    rows = [_cells(study, table, block, row, bus) for row in block.rows]
+    against = f"{block.candidate} against {table.baseline}" if block.candidate is not None else table.baseline
+    reasons = [
+        f"{row.label}: {row.verdict.reason}"
+        for row in block.rows
+        if row.verdict is not None and (main or row.verdict.verdict != "inconclusive")
+    ]
+    return {
+        "title": f"{metric_name(table.metric).capitalize()}, {against}:",
+        "heads": heads,
+        "rows": rows,
+        "reasons": _few(reasons),
+    }
+
+
+def _cells(study: Study, table: CompareTable, block: Block, row: Row, bus: bool) -> list[str]:
+    sides = [row.base] if row.cand is None else [row.base, row.cand]
+    cells = [row.label, *(format_value(table.metric, side.value) for side in sides)]
+    if row.cand is not None:
+        cells += [change(row), interval(row)]
+    cells.append(count(table, sides))
+    if bus:
+        found = (study.shares.get((block.board, side.variant, row.label)) for side in sides)
+        cells.append("/".join(NONE if share is None else f"{100 * share.share:.2g}" for share in found))
+    cells.append(word(row))
+    return cells
+
+
+def _few(texts: Sequence[str]) -> list[str]:
+    more = len(texts) - LISTED
+    return [
+        *texts[:LISTED],
+        *([f"... and {more} more; `farm compare --format json` has all of them"] if more > 0 else []),
+    ]
+
+
+def _commands(study: Study) -> Iterable[tuple[str, str]]:
+    """Each workload's command line below a comment that says what is done before it."""
+    known = {one.name: one for one in study.campaign.workloads} if study.campaign else {}
+    for name, command in study.commands.items():
+        before = [f"{name}:"]
+        if name in known:
+            state = known[name].conditioning
+            before += ["discarded;"] if state.discard else []
+            before += ["area written once a boot;"] if state.prefill else []
+            before += ["sync; echo 3 >/proc/sys/vm/drop_caches;"] if state.drop_caches else []
+            before += [f"{state.idle_s:g} s of rest;"] if state.idle_s else []
+        yield " ".join(before).rstrip(";"), command
+
+
+def _variants(study: Study) -> Iterable[str]:
+    for name in study.variants:
+        role = " (baseline)" if name == study.table.baseline else ""
+        one = study.campaign.variants.get(name) if study.campaign else None
+        if one is None:
+            yield f"{name}{role}"
+            continue
+        parts = [
+            f"{key} {value}" for key in ("kernel", "dtb", "initrd", "modules") if (value := getattr(one, key))
+        ]
+        parts += [f"kernel arguments `{one.args}`"] if one.args else []
+        parts += [f"{path} = {value}" for path, value in one.knobs.items()]
+        proof = ", ".join(f"{key} = {value}" for key, value in one.expect.items())
+        parts += [f"proven by {proof}"] if proof else []
+        yield f"{name}{role}: {'; '.join(parts) or 'nothing set, the golden image'}"
+
+
+def method(study: Study) -> Iterable[str]:
+    """How the figures came about, in sentences."""
+    if study.table.imported:
+        yield "These figures were read out of logs or mails; farm measured none of them."
+        return
+    trials = study.run.settings.get("trials")
+    each = f"the median of its {trials} trials" if isinstance(trials, int) and trials > 1 else "its trial"
+    yield (
+        "A sample is one boot, after a power cycle and with the flashed kernel proven by its banner; its value is "
+        f"{each}. Boots of the variants ran in mirrored random blocks (seed {study.run.seed}), from "
+        f"{format_time(study.run.started)} on."
+    )
+    draws = min(one.draws for one in study.judged)
+    yield (
+        "Medians are over boots. Change is candidate / baseline from a linear model of the logs with a trend over time, "
+        f"p and the simultaneous 95 % interval from {draws} permutations of whole boots, corrected over all workloads and "
+        "candidates of a board (max-T); latency tails are a family of their own, and lower is better there. `same` is "
+        "per workload."
+    )
+
+
+def repeat(study: Study) -> dict[str, str] | None:
+    """What somebody needs who has nothing but this text: the campaign and the command."""
+    if study.campaign is None:
+        return None
+    return {
+        "words": f"Save this as {study.run.campaign}.yaml (boards are env files, images are entries of theirs):",
+        "campaign": campaign_yaml(study.run.campaign_text),
+        "command": shlex.join(["farm", "run", f"{study.run.campaign}.yaml", "--seed", str(study.run.seed)]),
+    }
+
+
+def campaign_yaml(text: str) -> str:
+    """The campaign without comments and anchors, in lines short enough for a mail."""
+    return yaml.safe_dump(
+        yaml.safe_load(text), sort_keys=False, width=70, allow_unicode=False, default_flow_style=False
+    ).rstrip("\n")

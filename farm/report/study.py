@@ -1,0 +1,170 @@
+"""Everything that a report says of one run, as plain data: made once here, shown by terminal, mail, markdown and HTML."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from farm.analysis.across import Across, BoardVerdict, across
+from farm.campaign import Campaign, load_campaign
+from farm.errors import UserError
+from farm.report import compare_view
+from farm.report.boards import Board, boards_of
+from farm.report.compare_view import CompareTable
+from farm.report.doubts import Doubt, Shares, bus_shares, doubts
+from farm.report.verdicts import BANDWIDTH, TAILS, TIMES, Judged, band_of, judge, variants_of
+from farm.store.db import Store
+from farm.store.records import RunRecord, StoredBoot, StoredTrial
+
+
+@dataclass(frozen=True)
+class Study:
+    """A run and what is to be said of it.
+
+    `table` is the main comparison (bandwidths), `tails` those of latency percentiles; `judged` holds the values
+    behind them, in the same order. `commands` has each workload's command line as a board ran it.
+    """
+
+    run: RunRecord
+    campaign: Campaign | None
+    boots: Sequence[StoredBoot]
+    variants: tuple[str, ...]
+    table: CompareTable
+    tails: tuple[CompareTable, ...]
+    judged: tuple[Judged, ...]
+    boards: tuple[Board, ...]
+    agreement: tuple[Across, ...]
+    shares: Shares
+    doubts: tuple[Doubt, ...]
+    commands: Mapping[str, str]
+
+    @property
+    def tables(self) -> tuple[CompareTable, ...]:
+        """The main table, then the tails'."""
+        return (self.table, *self.tails)
+
+
+def study(store: Store, run: str, *, baseline: str | None = None) -> Study:
+    """What is to be said of the run with this id, beginning of an id, or `latest`.
+
+    `baseline` replaces the one in the run's settings. Raises UserError for a run or baseline that is not there;
+    StoreError as the store does.
+    """
+    record = store.run(run)
+    boots = store.boots(record.id)
+    variants = variants_of(record, boots)
+    base = compare_view.baseline_of(record, variants, baseline)
+    campaign = campaign_of(record)
+    bands = {one.name: one.band for one in campaign.workloads if one.band is not None} if campaign else {}
+    main = judge(store, record, boots, BANDWIDTH, baseline=base, bands=bands)
+    if all(row.value is None for row in main[0].rows):
+        main = judge(store, record, boots, TIMES, baseline=base, bands=bands) or main
+    judged = (*main, *judge(store, record, boots, TAILS, baseline=base, bands=bands))
+    table, *tails = (
+        compare_view.build(
+            record,
+            one.rows,
+            boots,
+            metric=one.metric,
+            baseline=base,
+            verdicts=one.verdicts,
+            tables=one.tables,
+        )
+        for one in judged
+    )
+    boards = boards_of(record, boots, variants)
+    shares = bus_shares(table, boards) if judged[0].metric == "bw_bytes" else {}
+    firsts = _first_trials(store, record, boots)
+    return Study(
+        run=record,
+        campaign=campaign,
+        boots=boots,
+        variants=tuple(variants),
+        table=table,
+        tails=tuple(compare_view.measured(tail) for tail in tails),
+        judged=judged,
+        boards=boards,
+        agreement=_agreement(record, judged[0], boards, bands),
+        shares=shares,
+        doubts=doubts(
+            campaign=campaign,
+            boots=boots,
+            tables=judged[0].tables,
+            shares=shares,
+            firsts=firsts,
+            imported=bool(record.settings.get("imported")),
+        ),
+        commands=_commands(firsts),
+    )
+
+
+def campaign_of(run: RunRecord) -> Campaign | None:
+    """The campaign that the run's record holds the text of; None where this farm cannot read it (an older one's)."""
+    if not run.campaign_text or run.settings.get("imported"):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "campaign.yaml"
+        path.write_text(run.campaign_text, encoding="utf-8", errors="replace")
+        try:
+            return load_campaign(path)
+        except UserError:
+            return None
+
+
+def as_dict(one: Study) -> dict[str, Any]:
+    """The study as JSON values: the main table's keys, and `tails`, `boards`, `agreement`, `bus_shares`, `doubts`,
+    `commands` beside them. Rates in bytes/second, latencies in nanoseconds, shares and spreads as fractions."""
+    return {
+        **compare_view.as_dict(one.table),
+        "tails": [compare_view.as_dict(tail) for tail in one.tails],
+        "boards": [dataclasses.asdict(board) for board in one.boards],
+        "agreement": [dataclasses.asdict(found) for found in one.agreement],
+        "bus_shares": [
+            {"board": board, "variant": variant, "label": label, **dataclasses.asdict(share)}
+            for (board, variant, label), share in one.shares.items()
+        ],
+        "doubts": [dataclasses.asdict(doubt) for doubt in one.doubts],
+        "commands": dict(one.commands),
+    }
+
+
+def _first_trials(store: Store, run: RunRecord, boots: Sequence[StoredBoot]) -> list[StoredTrial]:
+    """The trials of each variant's first good boot on each board; of all boots where the run was imported."""
+    chosen: dict[tuple[str, str], StoredBoot] = {}
+    if run.settings.get("imported"):
+        return store.trials(run.id)
+    for boot in boots:
+        if boot.status == "ok":
+            chosen.setdefault((boot.board, boot.variant), boot)
+    return [trial for boot in chosen.values() for trial in store.trials(run.id, boot_id=boot.id)]
+
+
+def _commands(trials: Sequence[StoredTrial]) -> dict[str, str]:
+    """One command line per workload. dd is recorded with the shell text that times it; what it was is in the facts."""
+    found: dict[str, str] = {}
+    for trial in trials:
+        command = trial.facts.get("command")
+        text = command if isinstance(command, str) and command else trial.command
+        if text:
+            found.setdefault(trial.workload, text)
+    return found
+
+
+def _agreement(
+    run: RunRecord, judged: Judged, boards: Sequence[Board], bands: Mapping[str, float]
+) -> tuple[Across, ...]:
+    cards = {board.name: board.named_card for board in boards}
+    workloads = {
+        one.label: band_of(run, one.workload, bands)
+        for table in judged.tables.values()
+        for one in table.series
+    }
+    return across(
+        [BoardVerdict(board, cards.get(board, ""), said) for (board, _, _), said in judged.verdicts.items()],
+        band=workloads,
+        higher_is_better=judged.higher_is_better,
+    )
