@@ -28,18 +28,18 @@ FRAME = 2304
 KIND_LIMIT = 1 << 20
 BATCH_LIMIT = 8 << 20
 _SMALLEST_KIND = 64 << 10
-_TRIES = 8
-_QUIET_S = 3.0
-# Around snippets have 20 s each in batch.sh; ending a job takes up to 4 s, thrice; the rest is for slow boards.
-_SLACK_S = 70.0
+_TRIES = 12
+# In batch.sh an around snippet has 20 s, and ending a command at its deadline takes 3.
+_AROUND_S = 2 * (20 + 3.0)
+_SLACK_S = 20.0
 _PACK_S = 180.0
 _BEFORE_S = 600.0
-_SMALLEST_FRAME = 48
+_SMALLEST_FRAME = 24
 _KINDS = {"a": "before", "b": "pre", "c": "out", "d": "post", "e": "kernel"}
 _ID = re.compile(r"[a-z0-9.-]{1,40}")
 _PROGRESS = re.compile(rb"@farm (\d{1,6})/\d{1,6} ([a-z0-9.-]{1,40}) (\d{1,3}|-) (\d{1,7})(?!\S)")
 _INDEX = re.compile(
-    r"(\d{1,3}|-) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?) \.([a-e]*)((?: \d{1,9} [a-e])+)(?: \d+ total)?"
+    r"(\d{1,3}|-) (\d{1,12}(?:\.\d{1,6})?) (\d{1,12}(?:\.\d{1,6})?) \.([a-e]*)((?: \d{1,9} [a-e])+)(?: \d{1,10} total)?"
 )
 _SIZE = re.compile(r"(\d+) ([a-e])")
 
@@ -138,13 +138,14 @@ class Places:
     """Where things are on the board.
 
     Of the temporary directories the first that is a tmpfs is taken, else the first writable one. The board's part of
-    the batch stays in `runtime` for the next batch of the boot, which is then shorter by it.
+    the batch stays in `runtime` for the next batch of the boot, which is then shorter by it; /dev lies in memory on
+    every board, so it goes with the boot.
     """
 
-    temporary: tuple[str, ...] = ("$TMPDIR", "/tmp", "/dev/shm", "/run", "/data/local/tmp")  # noqa: S108
+    temporary: tuple[str, ...] = ("$TMPDIR", "/tmp", "/dev/shm", "/run", "/data/local/tmp", "/dev")  # noqa: S108
     printk: str = "/proc/sys/kernel/printk"
     kmsg: str = "/dev/kmsg"
-    runtime: str = "/tmp/farm.sh"  # noqa: S108
+    runtime: str = "/dev/farm.sh"
 
 
 def run_batch(
@@ -274,6 +275,8 @@ class _Batch:
         been one, damaged, starts the clock anew.
         """
         since, asked, questions = time.monotonic(), 0.0, 0
+        # However much a board babbles, its jobs end.
+        end = min(self.end, since + sum(map(_allowance, self.jobs)) + _PACK_S)
         while True:
             line = self.lines.next(1.0)
             now = time.monotonic()
@@ -282,16 +285,18 @@ class _Batch:
                     return manifest
                 if self._progress(line) or (b"@" in line and self.done < len(self.jobs)):
                     since = now
-            if now > self.end:
+            if now > end:
                 raise self.lines.error(f"not done by its deadline: {self._position()}")
             left = self.jobs[self.done : self.done + 2]
             allowed = sum(map(_allowance, left)) + (_PACK_S if len(left) < 2 else 0)
             # The manifest may have been lost. Once no job can be running, a question disturbs none.
             quiet = now - max(self.lines.quiet_since, asked)
-            if quiet > (_QUIET_S if questions < _TRIES else 20) and (not left or now - since > allowed):
+            if quiet > (self.lines.patience if questions < _TRIES else 20) and (
+                not left or now - since > allowed
+            ):
                 self.lines.send("h")
                 asked, questions = now, questions + 1
-            if now - since > allowed + 3 * _QUIET_S:
+            if now - since > allowed + 3 * self.lines.patience:
                 raise self.lines.error(f"no progress for {now - since:.0f} s: {self._position()}")
 
     def _position(self) -> str:
@@ -357,6 +362,7 @@ class _Batch:
                         size = max(_SMALLEST_FRAME, size // 2)
                     if frame := self._ask(offset, min(size, length)):
                         assembly.add(frame)
+                        size = min(FRAME, size * 2) if attempt == 0 else size
                         break
                 else:
                     raise self.lines.error(
@@ -371,8 +377,11 @@ class _Batch:
     def _ask(self, offset: int, length: int) -> Frame | None:
         """The frame at offset; None when it came damaged, or the board has been quiet for a while."""
         self.lines.send(f"f {offset} {length}")
-        self.lines.quiet_since = time.monotonic()
-        while (now := time.monotonic()) - self.lines.quiet_since < _QUIET_S:
+        self.lines.quiet_since = asked = time.monotonic()
+        while (now := time.monotonic()) - self.lines.quiet_since < self.lines.patience:
+            # at 9600 baud a byte takes two milliseconds in base64, and a babbling board is not heard for ever
+            if now - asked > 30 + length / 100:
+                return None
             if now > self.end:
                 raise self.lines.error(f"not fetched by its deadline: {offset} bytes had come")
             line = self.lines.next(0.5)
@@ -388,11 +397,11 @@ class _Batch:
     def _quit(self) -> None:
         for _ in range(3):
             self.lines.send("q")
-            if self.lines.wait(lambda text: True if text == b"bye" else None, 5):
+            if self.lines.wait(lambda text: True if text == b"bye" else None, self.lines.patience):
                 return
             # `bye` may have been lost: only a shell at its prompt answers to this.
             self.lines.send(f' echo "@""{self.lines.marker}" bye')
-            if self.lines.wait(lambda text: True if text == b"bye" else None, 2):
+            if self.lines.wait(lambda text: True if text == b"bye" else None, self.lines.patience):
                 return
         raise self.lines.error("the shell did not come back after the batch")
 
@@ -400,7 +409,7 @@ class _Batch:
 def _allowance(job: Job) -> float:
     """Seconds in which a job must have ended, whatever it does."""
     command, before = job.limits
-    return command + (before if job.before else 0) + _SLACK_S
+    return command + (before if job.before else 0) + (_AROUND_S if job.around else 0) + _SLACK_S
 
 
 def read_stream(stream: bytes, jobs: Sequence[Job], limit: int) -> tuple[JobResult, ...]:

@@ -6,12 +6,12 @@
 #   D directory  K printk file  k its old value  P its value while measuring  H digest
 #   i job number  T kinds that were ended at their limit  B bytes of the packed stream  C what packed it
 #   files in D: a to e the kinds of the job that runs, x index of all jobs, y their kinds, z the packed stream
-i=0 D= K=@printk@ H=@digest@
+i=0 D= P=- K=@printk@ H=@digest@
 
 # s: end every process of this batch's jobs, wherever fio's setsid() or a double fork put it: they are known by their
 # environment. busybox' own timeout would end its child alone.
 s(){
-for t in TERM TERM TERM KILL;do
+for t in TERM TERM KILL;do
 p=$(cd /proc;grep -ls farm=$m [0-9]*/environ)
 [ "$p" ]||return
 for p in $p;do

@@ -51,6 +51,9 @@ class Wire(Protocol):
 class Lines:
     """A wire as lines that belong to one marker, with the bytes of both directions counted."""
 
+    #: Seconds of silence after which an answer is taken for lost.
+    patience = 3.0
+
     def __init__(self, wire: Wire, marker: str) -> None:
         self.wire, self.marker = wire, marker
         self.up = self.down = 0
@@ -81,6 +84,10 @@ class Lines:
             elif time.monotonic() >= deadline:
                 return None
         return self._lines.popleft()
+
+    def put_back(self, text: bytes) -> None:
+        """Have one of our lines read again."""
+        self._lines.appendleft(self._key + b" " + text)
 
     def _feed(self, data: bytes) -> None:
         self.down += len(data)
@@ -131,7 +138,7 @@ def regain(lines: Lines, patience: float) -> bool:
         lines.wait(lambda text: True if text == b"bye" else None, settle)
         probe = new_marker()
         lines.send(f' stty echo 2>/dev/null;echo "@""{probe}"')
-        until = time.monotonic() + 2
+        until = time.monotonic() + lines.patience
         while (line := lines.next(max(0.0, until - time.monotonic()))) is not None:
             if line.endswith(f"@{probe}".encode()):
                 return True
@@ -159,10 +166,10 @@ def open_loader(lines: Lines, path: str) -> tuple[frozenset[str], str]:
         if attempt and not regain(lines, 20):
             break
         lines.send(typed)
-        if lines.wait(lambda text: True if text == b"" else None, 5) is None:
+        if lines.wait(lambda text: True if text == b"" else None, 2 * lines.patience) is None:
             continue
         lines.send(loader)
-        if (found := lines.wait(answer, 10)) is not None:
+        if (found := lines.wait(answer, 3 * lines.patience)) is not None:
             return found
     raise lines.error("the board's shell does not answer", "upload")
 
@@ -216,7 +223,7 @@ def _transfer(lines: Lines, script: str, use: str, tools: frozenset[str]) -> Non
             return
         size = max(_SMALLEST_CHUNK, size // 4)
         lines.send("0")
-        lines.wait(_length, 3)
+        lines.wait(_length, lines.patience)
     raise lines.error("the script arrives damaged, however small the chunks", "upload")
 
 
@@ -234,7 +241,7 @@ def _send(lines: Lines, pieces: list[str], size: int) -> int:
             end += 1
         lines.send(f"+ {chunk}")
         # at 9600 baud a byte takes a millisecond
-        reached = lines.wait(_length, 3 + len(chunk) / 500)
+        reached = lines.wait(_length, lines.patience + len(chunk) / 500)
         while reached != length + len(chunk):
             failures += 1
             if failures > 40:
@@ -244,7 +251,7 @@ def _send(lines: Lines, pieces: list[str], size: int) -> int:
                 break
             # The answer was lost, or the chunk arrived damaged: ask, then take it back.
             lines.send("?" if reached is None else "-")
-            reached = lines.wait(_length, 3)
+            reached = lines.wait(_length, lines.patience)
         else:
             at, length = end, length + len(chunk)
     return size
@@ -254,15 +261,17 @@ def _use(lines: Lines, line: str) -> bool:
     """Have the board use what it was sent; False when the loader found its digest wrong."""
 
     def answer(text: bytes) -> bool | None:
+        if text.startswith((b"= ", b"! ")):
+            lines.put_back(text)
         if text == b"go" or text.startswith((b"= ", b"! ")):
             return True
         length = _length(text)
         return None if length is None else length == 0
 
     lines.send(line)
-    used = lines.wait(answer, 8)
+    used = lines.wait(answer, 3 * lines.patience)
     if used is not None:
         return used
     # Either `go` was lost and the script runs, or the line was: then the loader answers to anything.
     lines.send("?")
-    return lines.wait(answer, 4) is not False
+    return lines.wait(answer, lines.patience) is not False
