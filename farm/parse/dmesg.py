@@ -44,11 +44,11 @@ _PATTERNS: dict[str, str] = {
     "transfer-error": rf"{_DISK}: error (?P<error>-\d{{1,4}}) (?:transferring data|sending)",
     "recovery-failed": rf"{_DISK}: recovery failed",
     "panic": r"Kernel panic - not syncing|end Kernel panic",
-    "oops": r"\bOops(?:: |\s-\s)|Internal error: |Unable to handle kernel|kernel BUG at "
+    "oops": r"\bOops(?:: |\s-\s| ?\[#)|Internal error: |Unable to handle kernel|kernel BUG at "
     r"|BUG: (?:unable|kernel NULL|scheduling)|Unhandled (?:fault|exception)",
     "rcu-stall": r"rcu\w{0,20}: INFO: rcu\w{0,20} (?:self-)?detected|self-detected stall on CPU"
     r"|detected (?:expedited )?stalls on|rcu\w{0,20} kthread (?:timer wakeup didn't happen|starved)",
-    "hung-task": r"INFO: task .{1,60} blocked for more than \d{1,6} seconds|hung_task: blocked tasks",
+    "hung-task": r"INFO: task .{1,60} blocked (?:in I/O wait )?for more than \d{1,6} seconds|hung_task: blocked tasks",
     "lockup": r"BUG: soft lockup|[Hh]ard LOCKUP|NMI watchdog: Watchdog detected",
     "watchdog": r"(?i:watchdog\w{0,20}: .{0,60}(?:did not stop!|timed? ?out|timeout, reboot|reset))"
     r"|(?i:Watchdog (?:reset|timeout|bite))",

