@@ -27,6 +27,11 @@ virtual = typer.Typer(
     help="The virtual lab: QEMU boards that are driven like hardware.", no_args_is_help=True
 )
 app.add_typer(virtual, name="virtual")
+coordinator = typer.Typer(
+    help="labgrid's coordinator and exporter for the virtual lab, as a farm of real boards has them.",
+    no_args_is_help=True,
+)
+app.add_typer(coordinator, name="coordinator")
 
 out = Console(highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -52,6 +57,10 @@ def _say(text: str) -> None:
 
 def _print_json(data: Any) -> None:
     sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=True) + "\n")
+
+
+def _print(text: str) -> None:
+    out.print(text, markup=False, soft_wrap=True)
 
 
 def _database() -> Path:
@@ -164,6 +173,31 @@ def compare(
         sys.stdout.write(text.mail(study) if form == "mail" else text.markdown(study))
 
 
+@app.command(epilog="Example: farm report latest -o run.html")
+def report(
+    run: RunName = "latest",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The HTML file to write; - is standard output.")
+    ] = Path("report.html"),
+) -> None:
+    """Write a run as one HTML file that needs no network: verdicts, plots, boards, what does not count and why."""
+    from farm.report import html
+    from farm.report import study as studies
+    from farm.store.db import Store
+
+    with Store.open(_database()) as store:
+        study = studies.study(store, run)
+        text = html.page(study, studies.latencies(store, study))
+    if str(output) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"cannot be written ({problem.strerror}); give another file", file=output) from None
+    _print(f"{output}: {len(text.encode()) / 1000:.0f} kB, run {study.run.id}")
+
+
 def _read(file: Path) -> bytes:
     try:
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
@@ -171,7 +205,10 @@ def _read(file: Path) -> bytes:
         raise UserError(f"cannot be read ({problem.strerror}); give a text file", file=file) from None
 
 
-@app.command(name="import", epilog="Example: farm import --json mail.txt console.log")
+@app.command(
+    name="import",
+    epilog="Example: farm import --json mail.txt; farm import --as before --board rk3568 mail.txt",
+)
 def import_(
     files: Annotated[
         list[Path],
@@ -180,19 +217,58 @@ def import_(
         ),
     ],
     as_json: Json = False,
+    variant: Annotated[
+        str | None, typer.Option("--as", metavar="VARIANT", help="Store the samples under this variant.")
+    ] = None,
+    board: Annotated[str | None, typer.Option("--board", help="The board that they come from.")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="Imported run to add to; default is a new one.")
+    ] = None,
+    samples: Annotated[
+        str | None,
+        typer.Option(
+            "--samples", help="Numbers of the samples to store, such as 1-12, as the list shows them."
+        ),
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", help="Name of the workload, where the text names it badly.")
+    ] = None,
+    card: Annotated[str | None, typer.Option("--card", help="Name of the card.")] = None,
+    soc: Annotated[str | None, typer.Option("--soc", help="Name of the SoC.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Baseline of a new run; default is the first variant.")
+    ] = None,
 ) -> None:
-    """Read measurements out of console logs and mails."""
+    """Read measurements out of console logs and mails; with --as, store them as a run to compare and report."""
     from farm.parse.importing import import_object
     from farm.report.imported import print_imported
 
-    read = [import_object(str(file), _read(file)) for file in files]
+    data = [(str(file), _read(file)) for file in files]
+    if variant is None:
+        if any(one is not None for one in (board, run, samples, workload, card, soc, baseline)):
+            raise UserError("nothing is stored without --as VARIANT; add it, or leave the other options out")
+        read = [import_object(name, content) for name, content in data]
+        if as_json:
+            for one in read:
+                sys.stdout.write(json.dumps(one, ensure_ascii=True) + "\n")
+        else:
+            print_imported(read, out)
+        if not any(one["samples"] or one["facts"] for one in read):
+            raise UserError("nothing usable was found; the problems are listed above")
+        return
+    from farm import importing
+    from farm.store.db import Store
+
+    if board is None:
+        raise UserError("--as needs the board that was measured; add --board NAME")
+    source = importing.Source(variant, board, workload, importing.sample_numbers(samples), card, soc)
+    run = run or importing.new_run_id()
+    with Store.open(_database(), create=True) as store:
+        stored = importing.import_files(store, run, source, data, baseline=baseline)
     if as_json:
-        for one in read:
-            sys.stdout.write(json.dumps(one, ensure_ascii=True) + "\n")
+        _print_json({"run": run, "samples": stored})
     else:
-        print_imported(read, out)
-    if not any(one["samples"] or one["facts"] for one in read):
-        raise UserError("nothing usable was found; the problems are listed above")
+        _print(f"{stored} samples of {variant} on {board} are in run {run}; add others with --run {run}")
 
 
 @app.command(epilog="Example: farm check virt-rk3568")
@@ -330,10 +406,30 @@ def virtual_env() -> None:
     """Print the variables that env files of virtual boards need in labgrid's own tools."""
     import shlex
 
+    from farm.fleet import coordinator as remote
     from farm.virtual import lab
 
-    for name, value in lab.environment(home()).items():
+    variables = lab.environment(home())
+    if address := remote.running(home()):
+        variables["LG_COORDINATOR"] = address
+    for name, value in variables.items():
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
+
+
+@coordinator.command(name="up", epilog="Example: farm virtual up && farm coordinator up")
+def coordinator_up() -> None:
+    """Start labgrid-coordinator and labgrid-exporter for the virtual lab that runs, with its places."""
+    from farm.fleet import coordinator as remote
+
+    out.print(f"coordinator at {remote.up(home())}", markup=False)
+
+
+@coordinator.command(name="down", epilog="Example: farm coordinator down")
+def coordinator_down() -> None:
+    """End coordinator and exporter; boards and the virtual lab stay."""
+    from farm.fleet import coordinator as remote
+
+    out.print("the coordinator is down" if remote.down(home()) else "no coordinator was running")
 
 
 @app.command(hidden=True)

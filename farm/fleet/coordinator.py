@@ -1,0 +1,108 @@
+"""labgrid's coordinator and exporter for the virtual lab, from outside: up, down, and where it listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from farm.errors import BoardError
+from farm.fleet import keeper, places
+from farm.fleet.env import folders
+from farm.virtual import lab
+from farm.virtual.state import start_time
+
+_START_S = 30.0
+_END_S = 20.0
+
+
+def running(home: Path) -> str | None:
+    """HOST:PORT of the coordinator that runs in `home`, or None."""
+    found = _state(home)
+    return found[1] if found else None
+
+
+def _state(home: Path) -> tuple[int, str] | None:
+    try:
+        fields = json.loads((keeper.directory(home) / keeper.STATE_FILE).read_text())
+        pid, started, address = int(fields["pid"]), int(fields["started"]), str(fields["address"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return (pid, address) if start_time(pid) == started else None
+
+
+def lab_file(name: str) -> Path:
+    """A file of `envs/lab/`, here or beside this package. Raises BoardError where there is none."""
+    for folder in folders():
+        if (path := folder / "lab" / name).is_file():
+            return path.absolute()
+    raise BoardError(f"envs/lab/{name} is missing; run farm in its checkout", step="coordinator")
+
+
+def up(home: Path) -> str:
+    """Have coordinator and exporter for the virtual lab that runs in `home`, with the places of envs/lab/.
+
+    Returns HOST:PORT; one that runs is used. Raises BoardError for what this machine lacks or refuses.
+    """
+    variables = lab.environment(home)  # the lab first: the exporter has to know its power switch
+    for name, package in (
+        ("ser2net", "ser2net"),
+        ("setpriv", "util-linux"),
+        ("labgrid-coordinator", "python3-venv, then make demo"),
+        ("labgrid-exporter", "python3-venv, then make demo"),
+    ):
+        if keeper.program(name) is None:
+            raise BoardError(f"{name} is missing on this machine; install {package}", step="coordinator")
+    address = running(home) or _start(home, variables)
+    places.ensure(address, places.read(lab_file("places.yaml")))
+    return address
+
+
+def _start(home: Path, variables: dict[str, str]) -> str:
+    work = keeper.directory(home)
+    work.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "farm.fleet.keeper", str(home.absolute()), str(lab_file("exporter.yaml"))],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, **variables},
+    )
+    assert process.stdout is not None
+    said = ""
+    with process.stdout as output:
+        if select.select([output], [], [], _START_S)[0]:
+            said = output.readline().decode(errors="replace").strip()
+    process.wait()
+    deadline = time.monotonic() + _START_S
+    while said == "ready" and time.monotonic() < deadline:
+        if address := running(home):
+            return address
+        time.sleep(0.05)
+    raise BoardError(said or "the coordinator did not start", step="coordinator", log=work / keeper.LOG_FILE)
+
+
+def down(home: Path) -> bool:
+    """End coordinator and exporter; places stay. False if none ran. Raises BoardError if they will not end."""
+    found = _state(home)
+    if found is None:
+        return False
+    pid, _ = found
+    started = start_time(pid)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return True
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline:
+            if start_time(pid) != started:
+                return True
+            time.sleep(0.05)
+    raise BoardError(f"the coordinator's keeper, process {pid}, cannot be ended", step="coordinator")

@@ -1,0 +1,231 @@
+"""Places of labgrid's coordinator: what there is, who holds it, taking and giving back.
+
+Every call opens a session of its own, because a lock belongs to a name and not to a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, RootModel
+
+from farm import yamlfile
+from farm.errors import BoardError
+from farm.virtual.state import start_time
+
+_T = TypeVar("_T")
+_DEADLINE_S = 20.0
+_OURS = re.compile(r"farm-([0-9a-f]{8})-(\d+)-(\d+)-(\d+)")
+
+
+class Declared(BaseModel):
+    """One place as envs/lab/places.yaml declares it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    matches: tuple[str, ...]
+    tags: Mapping[str, str] = {}
+
+
+class PlacesFile(RootModel[Mapping[str, Declared]]):
+    """Places by name."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place as the coordinator has it. `holder` is `HOST/USER`, empty where it is free; `resources` are there now."""
+
+    name: str
+    tags: Mapping[str, str]
+    holder: str
+    resources: frozenset[str]
+
+
+def read(path: Path) -> Mapping[str, Declared]:
+    """The places that a file declares. Raises UserError with file, line and key."""
+    return yamlfile.load(path, PlacesFile).root
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+
+
+def _namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
+def owner() -> str:
+    """`HOST/USER` under which this process takes places; it names the process for good, so that it can be proven gone."""
+    pid = os.getpid()
+    return f"{socket.gethostname()}/farm-{_boot()}-{_namespace()}-{pid}-{start_time(pid)}"
+
+
+def gone(holder: str) -> bool:
+    """Whether the holder of a place was a farm process of this very machine and boot that does not run any more.
+
+    Holders of other hosts, earlier boots, other containers, and people are never said to be gone.
+    """
+    host, _, user = holder.partition("/")
+    found = _OURS.fullmatch(user)
+    if found is None or host != socket.gethostname():
+        return False
+    boot, namespace, pid, started = found[1], int(found[2]), int(found[3]), int(found[4])
+    return boot == _boot() and namespace == _namespace() and start_time(pid) != started
+
+
+def use(address: str) -> None:
+    """Have labgrid in this process and its children talk to that coordinator, under this process's own name."""
+    os.environ["LG_COORDINATOR"] = address
+    os.environ["LG_HOSTNAME"], _, os.environ["LG_USERNAME"] = owner().partition("/")
+
+
+def _talk(address: str, what: Callable[[Any], Awaitable[_T]]) -> _T:
+    """Run `what` with a session of labgrid's client. Raises BoardError where the coordinator does not answer or refuses."""
+    import grpc  # here: it must not be loaded in a process that forks
+    from labgrid.remote.client import ClientSession, Error
+
+    host, user = owner().split("/", 1)
+
+    class Session(ClientSession):  # type: ignore[misc]
+        """The name on the session is the name on the lock."""
+
+        def gethostname(self) -> str:
+            return host
+
+        def getuser(self) -> str:
+            return user
+
+    async def talk() -> _T:
+        session = Session(address, asyncio.get_running_loop())
+        try:
+            await session.start()
+            return await what(session)
+        finally:
+            session.stopping.set()
+            await session.stop()
+            await session.close()
+
+    quiet = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # labgrid logs what is raised as well
+    try:
+        return asyncio.run(asyncio.wait_for(talk(), _DEADLINE_S))
+    except TimeoutError:
+        raise BoardError(
+            f"the coordinator {address} does not answer within {_DEADLINE_S:.0f} s", step="coordinator"
+        ) from None
+    except grpc.aio.AioRpcError as problem:
+        raise BoardError(
+            f"the coordinator {address} refuses: {problem.details()}", step="coordinator"
+        ) from None
+    except (Error, OSError) as problem:
+        raise BoardError(f"no coordinator at {address} ({problem})", step="coordinator") from None
+    finally:
+        logging.disable(quiet)
+
+
+def _seen(session: Any) -> dict[str, Place]:
+    there = [
+        (exporter, group, entry.cls, name)
+        for exporter, groups in session.resources.items()
+        for group, entries in groups.items()
+        for name, entry in entries.items()
+        if entry.data.get("avail")  # empty where the exporter is gone
+    ]
+    return {
+        place.name: Place(
+            place.name,
+            dict(place.tags),
+            place.acquired or "",
+            frozenset("/".join(path) for path in there if place.hasmatch(path)),
+        )
+        for place in session.places.values()
+    }
+
+
+def seen(address: str) -> dict[str, Place]:
+    """All places of a coordinator by name. Raises BoardError."""
+
+    async def look(session: Any) -> dict[str, Place]:
+        return _seen(session)
+
+    return _talk(address, look)
+
+
+def ensure(address: str, declared: Mapping[str, Declared]) -> None:
+    """Have these places, with their matches and tags. Raises BoardError."""
+
+    async def make(session: Any) -> None:
+        from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+
+        for name, wanted in declared.items():
+            place = session.places.get(name)
+            if place is None:
+                await session.stub.AddPlace(pb.AddPlaceRequest(name=name))
+            for pattern in wanted.matches:
+                if place is None or not place.hasmatch(pattern.split("/")):
+                    await session.stub.AddPlaceMatch(pb.AddPlaceMatchRequest(placename=name, pattern=pattern))
+            await session.stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name, tags=dict(wanted.tags)))
+
+    _talk(address, make)
+
+
+def acquire(address: str, names: tuple[str, ...]) -> None:
+    """Take all these places or none, after reaping locks whose holders are provably gone.
+
+    Raises BoardError naming the place and who holds it, or that no exporter serves it.
+    """
+
+    async def take(session: Any) -> None:
+        from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+
+        known = _seen(session)
+        taken: list[str] = []
+        try:
+            for name in names:
+                place = known.get(name)
+                if place is None:
+                    there = ", ".join(sorted(known)) or "none"
+                    raise BoardError(f"the coordinator has no place {name} (there: {there})", board=name)
+                if not place.resources:
+                    raise BoardError("offline: no exporter serves it", board=name, step="acquire")
+                if place.holder:
+                    if not gone(place.holder):
+                        raise BoardError(f"is held by {place.holder}", board=name, step="acquire")
+                    # only from the holder that is gone: somebody else may have been faster
+                    await session.stub.ReleasePlace(
+                        pb.ReleasePlaceRequest(placename=name, fromuser=place.holder)
+                    )
+                await session.stub.AcquirePlace(pb.AcquirePlaceRequest(placename=name))
+                taken.append(name)
+        except BaseException:
+            await _give_back(session, tuple(taken))
+            raise
+
+    _talk(address, take)
+
+
+async def _give_back(session: Any, names: tuple[str, ...]) -> None:
+    from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+
+    for name in names:
+        # from ourselves only: after a restart of the coordinator it may be somebody else's
+        await session.stub.ReleasePlace(pb.ReleasePlaceRequest(placename=name, fromuser=owner()))
+
+
+def release(address: str, names: tuple[str, ...]) -> None:
+    """Give back what `acquire` took; a place that is not ours any more is left alone. Raises BoardError."""
+
+    async def give(session: Any) -> None:
+        await _give_back(session, names)
+
+    _talk(address, give)

@@ -1,0 +1,161 @@
+"""Places and locks on a real labgrid-coordinator with a real labgrid-exporter; faults are signals from outside."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.errors import BoardError
+from farm.fleet import coordinator, places
+from farm.fleet.keeper import directory
+from tests.lab import BOARD, ROOT, LabHome, alive, children, wait_for
+
+pytestmark = pytest.mark.lab
+SERIAL = f"farm-virtual/{BOARD}/NetworkSerialPort/RawSerialPort"
+HOLD = "import sys, time; from farm.fleet import places; places.acquire(sys.argv[1], (sys.argv[2],)); print('held', flush=True); time.sleep(60)"
+
+
+@pytest.fixture(scope="module")
+def address(lab_home: LabHome) -> Iterator[str]:
+    lab_home.farm("coordinator", "up")
+    yield coordinator.running(lab_home.path) or ""
+    lab_home.farm("coordinator", "down")
+    assert coordinator.running(lab_home.path) is None
+
+
+def served(address: str) -> bool:
+    try:
+        return SERIAL in places.seen(address)[BOARD].resources
+    except (BoardError, KeyError):
+        return False
+
+
+def labgrid(address: str, *words: str) -> str:
+    """labgrid's own client, as a person called alice."""
+    argv = [str(Path(sys.executable).parent / "labgrid-client"), "-x", address, *words]
+    env = {**os.environ, "LG_USERNAME": "alice"}
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=30).stdout
+
+
+def processes(home: LabHome) -> dict[str, int]:
+    """Of the home's keeper: its own pid and those of what it keeps, by program."""
+    keeper = json.loads((directory(home.path) / "coordinator.json").read_text())["pid"]
+    found = {"keeper": keeper}
+    for pid in children(keeper):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+        for name in ("labgrid-coordinator", "labgrid-exporter", "ser2net"):
+            if any(word.endswith(name) for word in words[:2]):
+                found[name] = pid
+    return found
+
+
+def test_places_of_the_lab_have_their_tags_and_what_the_exporter_serves(address: str) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    place = places.seen(address)[BOARD]
+    assert place.tags == {"board": "rk3568", "arch": "arm64", "lab": "virtual"}
+    assert place.resources == {SERIAL, f"farm-virtual/{BOARD}/NetworkPowerPort/NetworkPowerPort"}
+    assert place.holder == ""
+    assert BOARD in labgrid(address, "places")
+
+
+def test_a_second_up_uses_the_coordinator_that_runs(lab_home: LabHome, address: str) -> None:
+    assert address in lab_home.farm("coordinator", "up").stdout
+
+
+def test_a_lock_of_a_living_process_holds_and_that_of_a_dead_one_is_reaped(address: str) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    argv = [sys.executable, "-c", HOLD, address, BOARD]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(BoardError, match=rf"{BOARD}: acquire: is held by \S+/farm-\S+-{holder.pid}-"):
+                places.acquire(address, (BOARD,))
+        finally:
+            holder.kill()
+    places.acquire(address, (BOARD,))
+    assert places.seen(address)[BOARD].holder == places.owner()
+    places.release(address, (BOARD,))
+    assert places.seen(address)[BOARD].holder == ""
+
+
+def test_all_places_or_none(address: str) -> None:
+    with pytest.raises(BoardError, match="no place nowhere"):
+        places.acquire(address, (BOARD, "nowhere"))
+    assert places.seen(address)[BOARD].holder == ""
+
+
+def test_a_persons_lock_is_never_reaped_nor_given_back(address: str) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    labgrid(address, "-p", BOARD, "acquire")
+    try:
+        with pytest.raises(BoardError, match=r"is held by \S+/alice"):
+            places.acquire(address, (BOARD,))
+        places.release(address, (BOARD,))
+        assert places.seen(address)[BOARD].holder.endswith("/alice")
+    finally:
+        labgrid(address, "-p", BOARD, "release")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda host, boot, space, pid, start: f"elsewhere/farm-{boot}-{space}-{pid}-{start}",
+        lambda host, boot, space, pid, start: f"{host}/farm-00000000-{space}-{pid}-{start}",
+        lambda host, boot, space, pid, start: f"{host}/farm-{boot}-1-{pid}-{start}",
+        lambda host, boot, space, pid, start: f"{host}/root",
+        lambda host, boot, space, pid, start: "",
+    ],
+    ids=["other host", "earlier boot", "other container", "a person", "nobody"],
+)
+def test_holders_that_cannot_be_looked_at_are_not_called_gone(change) -> None:
+    host, user = places.owner().split("/")
+    assert host == socket.gethostname()
+    _, boot, space, _, _ = user.split("-")
+    assert places.gone(f"{host}/farm-{boot}-{space}-4194304-1")  # pid_max on 64-bit Linux: no such process
+    assert not places.gone(change(host, boot, space, 4194304, 1))
+
+
+def test_an_exporter_that_is_killed_takes_its_ser2net_along_and_comes_back(
+    lab_home: LabHome, address: str
+) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    places.acquire(address, (BOARD,))
+    wait_for("ser2net runs", lambda: "ser2net" in processes(lab_home), 10)
+    before = processes(lab_home)
+    os.kill(before["labgrid-exporter"], signal.SIGKILL)
+    wait_for("ser2net died too", lambda: not alive(before["ser2net"]), 5)
+    wait_for(
+        "a new exporter",
+        lambda: processes(lab_home).get("labgrid-exporter", 0) not in (0, before["labgrid-exporter"]),
+        10,
+    )
+    wait_for("the exporter serves", lambda: served(address), 20)
+    places.release(address, (BOARD,))
+
+
+def test_a_coordinator_that_is_killed_comes_back_with_its_places_and_without_locks(
+    lab_home: LabHome, address: str
+) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    places.acquire(address, (BOARD,))
+    os.kill(processes(lab_home)["labgrid-coordinator"], signal.SIGKILL)
+    wait_for("the exporter serves", lambda: served(address), 40)
+    assert places.seen(address)[BOARD].holder == ""
+    places.acquire(address, (BOARD,))
+    places.release(address, (BOARD,))
+
+
+def test_nothing_outlives_a_keeper_that_is_killed(lab_home: LabHome, address: str) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    there = processes(lab_home)
+    os.kill(there["keeper"], signal.SIGKILL)
+    wait_for("all gone", lambda: not [pid for pid in there.values() if alive(pid)], 10)
+    assert coordinator.running(lab_home.path) is None
+    lab_home.farm("coordinator", "up")
