@@ -15,14 +15,21 @@ _SPEEDS = re.compile(
     re.IGNORECASE,
 )
 _AVERAGE = re.compile(
-    rf"^\s*Average(?: speed)?\s?:\s*(?P<value>{_NUMBER})\s?(?P<unit>{_UNIT})?\s*$", re.IGNORECASE
+    rf"^\s*Average(?: speed)?\s?:\s*(?P<value>{_NUMBER})\s?(?P<unit>{_UNIT})?(?:\s.*)?$", re.IGNORECASE
 )
 _ENTRY = re.compile(rf"({_NUMBER})\s?({_UNIT})?", re.IGNORECASE)
 _FACTORS = {"k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
 _SECTION = re.compile(r"^\s*(\d{1,2}\.\s?\S.{0,100}?)\s*$")
 _CASE = re.compile(r"^\s*\d{1,2}\)\s*(\S.{0,100}?)\s*:?\s*$")
 _TIME = re.compile(r"^\s*(\d{1,3}):(\d{2})([.:])(\d{2,3})\s*$")
-_ANY_TIME = re.compile(r"^[ \t]*\d{1,3}:\d{2}[.:]\d{2,3}[ \t]*$", re.MULTILINE)
+# Where flattened text is broken again: before a heading, `Speed:` or `Average speed:`; around m:ss times and
+# labels.
+_CONTINUED = re.compile(r"(Speed\s?:[^\n]{1,200},)[ \t]{0,8}\n[ \t]{0,8}(?=\d)")
+_SPEED_BREAK = re.compile(r"\s(?=(?:Average\s[Ss]|S)peed\s?:|\d{1,2}\)\s?[A-Za-z]|\d{1,2}\.\s?[A-Z])")
+_DOTTED_TIME = re.compile(r"(?<!\S)\d{1,3}:\d{2}\.\d{2,3}(?!\S)")
+_TIME_BREAK = re.compile(
+    r"\s(?=\d{1,3}:\d{2}[.:]\d{2,3}(?!\S))|(?<=\d[.:]\d\d)\s|(?<=[A-Za-z\d]:)\s(?=[A-Za-z])"
+)
 _LABEL = re.compile(r"^\s*(\S.{0,60}?)\s*:\s*$")
 _SPREAD_OF_ROUNDING = 0.006
 
@@ -46,13 +53,13 @@ def parse_table(text: str) -> Parsed:
 def scan(text: str) -> Findings:
     """Samples of posted tables in a cleaned text."""
     found = Findings()
-    if "peed" not in text and "PEED" not in text and not _ANY_TIME.search(text):
+    if "peed" not in text and "PEED" not in text and not _DOTTED_TIME.search(text):
         return found
     section = case = ""
     pending: _Speeds | None = None
     times = _Times()
     at = 0
-    for line in text.split("\n"):
+    for line in _unflattened(text).split("\n"):
         times.line(at, line)
         if len(line) > 2000 or not line:
             pass
@@ -74,6 +81,18 @@ def scan(text: str) -> Findings:
     _finish(pending, None, found)
     times.end(found)
     return found
+
+
+def _unflattened(text: str) -> str:
+    """The text with line breaks where a table needs them, one blank for one break, so that places stay."""
+    text = _CONTINUED.sub(lambda found: found[1] + " " * (len(found[0]) - len(found[1])), text)
+    lines = text.split("\n")
+    for index, line in enumerate(lines):
+        if len(line) > 60 and "peed" in line and not _SPEEDS.match(line):
+            lines[index] = _SPEED_BREAK.sub("\n", line)
+        elif len(line) > 30 and len(_DOTTED_TIME.findall(line)) >= 3:
+            lines[index] = _TIME_BREAK.sub("\n", line)
+    return "\n".join(lines)
 
 
 def direction(text: str) -> str | None:
@@ -124,6 +143,7 @@ class _Times:
 
     def __init__(self) -> None:
         self.group, self.label, self.last_was_label = "", "", False
+        self.used: set[str] = set()
         self.lines: list[tuple[int, str, str, re.Match[str]]] = []
 
     def line(self, at: int, line: str) -> None:
@@ -140,13 +160,22 @@ class _Times:
         elif label := _LABEL.match(line):
             if self.last_was_label:
                 self.group = self.label
+                self.used = set()
+            elif label[1] in self.used:
+                self.group, self.used = (
+                    "",
+                    set(),
+                )  # the same label again: another group, whose name is not given
             self.label, self.last_was_label = label[1], True
+            self.used.add(label[1])
         else:
             self.last_was_label = False
 
     def end(self, found: Findings) -> None:
-        """Samples and refusals of the table, if there were at least three times."""
-        if len(self.lines) < 3:
+        """Samples and refusals of the table, if there were at least three times with a point (12:34:56 alone
+        is a clock).
+        """
+        if sum(match[3] == "." for _, _, _, match in self.lines) < 3:
             return
         for at, text, job, match in self.lines:
             minutes, seconds = int(match[1]), int(match[2])

@@ -23,7 +23,9 @@ _FORMS = (
     # zsh "0.00s user 0.01s system 50% cpu 6.010 total"
     (re.compile(rf"\bcpu\s(?:(?P<h>\d{{1,6}}):)?(?:(?P<m>\d{{1,8}}):)?{_N}\stotal(?!\S)"), "total"),
 )
-_COMMAND = re.compile(r"(?:^|[#$>] {0,4})(?:sudo )?time +(?:-p +)?([^\n]{1,400})", re.MULTILINE)
+_COMMAND = re.compile(
+    r"(?:^|[#$>] {0,4})(?:sudo )?time +(?:-p +)?([^\n]{1,400}?)(?=\s+real\s|\s+[#$]\s|[ \t]*$)", re.MULTILINE
+)
 _LENGTH = re.compile(r"(?:-l|--length)[ =]?(\d{1,18})(?!\w)")
 
 

@@ -100,6 +100,12 @@ def test_dd_flattened_into_one_line(name: str) -> None:
     check(name, " ".join(body(name).split()))
 
 
+@pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith(("perf-table", "time-"))))
+@pytest.mark.parametrize("disguise", ["quoted twice", "crlf", "web page", "journald", "flat"])
+def test_tables_and_times(name: str, disguise: str) -> None:
+    check(name, " ".join(body(name).split()) if disguise == "flat" else DISGUISES[disguise](body(name)))
+
+
 @pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith("debugfs-ios")))
 @pytest.mark.parametrize("disguise", [*DISGUISES, "flat"])
 def test_ios_disguised(name: str, disguise: str) -> None:

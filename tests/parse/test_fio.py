@@ -272,7 +272,7 @@ def test_real_terse_of_each_version(tmp_path: Path, version: str) -> None:
         fio(tmp_path, "--rw=rw", "--bs=4k", "--minimal", f"--terse-version={version}")
     ).samples
     assert [sample.rw for sample in samples] == ["read", "write"]
-    assert all(sample.seconds == pytest.approx(0.3, abs=0.2) for sample in samples)
+    assert all(sample.seconds is not None and 0.2 < sample.seconds < 20 for sample in samples)
 
 
 @pytest.mark.parametrize("form", ["json", "normal"])
@@ -287,7 +287,8 @@ def test_real_status_interval_gives_the_final_report_only(tmp_path: Path, form: 
     ]
     result = parse_fio(fio(tmp_path, *options))
     (sample,) = result.samples
-    assert sample.seconds == pytest.approx(2.5, abs=0.3)
+    assert sample.seconds is not None
+    assert 2.3 < sample.seconds < 20
     assert "fio-interim" in {problem.code for problem in result.problems}
 
 
