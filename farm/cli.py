@@ -275,23 +275,49 @@ def import_(
 def check(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="Name or path of an env file.")],
 ) -> None:
-    """Power, console, bootloader, golden image and disk, once: for someone who wires up a board."""
+    """Power, console, bootloader, golden image, disk, bus, clock and wear; a pass lets a board back from quarantine."""
     from farm.fleet import boards as fleet
+    from farm.fleet import busy
     from farm.runner import checkup
+    from farm.store.db import Store
 
     (env,) = fleet.ready([board], home(), start=False, say=_say)
     log = home() / "logs" / "check" / f"{env.name}.log"
     log.unlink(missing_ok=True)
-    failed = False
-    for step in checkup.check(env, log):
-        failed |= not step.ok
-        out.print(
-            f"{'ok  ' if step.ok else 'FAIL'} {step.name:<14} {step.seconds:5.1f} s  {step.text}",
-            markup=False,
-            soft_wrap=True,
-        )
-    out.print(f"console log: {log}", markup=False, soft_wrap=True)
-    raise typer.Exit(3 if failed else 0)
+
+    def show(step: checkup.Step) -> None:
+        _print(f"{'ok  ' if step.ok else 'FAIL'} {step.name:<14} {step.seconds:5.1f} s  {step.text}")
+
+    with busy.hold([env], home(), "farm check"), Store.open(_database(), create=True) as store:
+        last = store.health.last_good(env.name)
+        record = checkup.examine(env, checkup.open_strategy(env), log, last.facts if last else None, show)
+        store.health.add(record)
+    _print(f"console log: {log}")
+    raise typer.Exit(0 if record.ok else 3)
+
+
+@app.command(epilog="Example: farm boards --json")
+def boards(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[BOARD]...", help="Names or paths of env files.")
+    ] = None,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", envvar="LG_COORDINATOR", help="labgrid's coordinator of the real boards."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List every board: free, busy (by whom), quarantined (why), offline; its card, wear and last good boot."""
+    from farm.fleet import inventory
+    from farm.report.fleet import print_boards
+
+    found = inventory.rows(home(), names, coordinator)
+    if as_json:
+        _print_json([row.as_dict() for row in found])
+    else:
+        print_boards(found, out)
 
 
 @app.command(epilog="Example: farm console virt-rk3568   (Ctrl-] ends it)")

@@ -11,7 +11,7 @@ from farm.report.figures import NONE
 from farm.store.records import RunRecord, StoredBoot
 
 UNKNOWN = "unknown"
-_VOLATILE = ("uptime_s", "clock_s", "mmc_lines", "cpu_khz", "temperature_c", "banner")
+_VOLATILE = ("soc", "file", "uptime_s", "clock_s", "mmc_lines", "cpu_khz", "temperature_c", "banner")
 _SHOWN_VALUES = 3
 
 
@@ -77,7 +77,7 @@ def _board(run: RunRecord, name: str, boots: Sequence[StoredBoot], variants: Seq
         merged = {**facts, **merged}
     return Board(
         name=name,
-        soc=_setting(run, "socs", name) or UNKNOWN,
+        soc=_setting(run, "socs", name) or _text(merged.get("soc")) or UNKNOWN,
         synthetic=_setting(run, "synthetic", name),
         card=_card(merged),
         firmware=_firmware(merged),
@@ -118,6 +118,7 @@ def bus_text(facts: Mapping[str, Any]) -> str:
             f"{text} (actual {actual / 1e6:g} MHz)" if isinstance(actual, (int, float)) and actual else text
         )
     parts += [_text(voltage)] if voltage else []
+    parts += ["nominal, the clock was not posted"] if facts.get("ios.source") else []
     return ", ".join(parts) or UNKNOWN
 
 

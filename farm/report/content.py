@@ -27,7 +27,11 @@ def content(study: Study) -> dict[str, Any]:
         "headline": headline(study),
         "warnings_first": _first(study),
         "boards": [
-            {"name": board.name, "fields": board_fields(board), "blocks": list(_blocks(study, board))}
+            {
+                "name": board.name,
+                "fields": board_fields(board, imported=study.table.imported),
+                "blocks": list(_blocks(study, board)),
+            }
             for board in study.boards
         ],
         "agreement": _few([found.sentence for found in study.agreement]),
@@ -84,7 +88,7 @@ def _first(study: Study) -> list[str]:
     return found
 
 
-def board_fields(board: Board) -> list[tuple[str, str]]:
+def board_fields(board: Board, *, imported: bool) -> list[tuple[str, str]]:
     """What identifies a board, as name and text; one entry where all variants agree."""
     found = [("SoC", board.soc), ("card", board.card), ("firmware", board.firmware)]
     found += [("CID", board.cid)] if board.cid else []
@@ -97,7 +101,7 @@ def board_fields(board: Board) -> list[tuple[str, str]]:
         for fact in board.facts
         if fact.differs and not fact.name.startswith("ios.")
     ]
-    found += [("boots", f"good of tried: {boots}")]
+    found += [] if imported else [("boots", f"good of tried: {boots}")]
     found += [("differs", "; ".join(differing[:12]))] if differing else []
     return found
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from farm.analysis.flags import Flag, fact_flags, value_flags
 from farm.analysis.limits import BusShare, bus_share
 from farm.campaign import Campaign
@@ -13,6 +15,7 @@ from farm.report.boards import Board
 from farm.report.compare_view import CompareTable
 from farm.report.series import BoardSeries
 from farm.store.records import StoredBoot, StoredTrial
+from farm.units import format_rate
 from farm.workload.lint import Lint, lint
 
 Shares = Mapping[tuple[str, str, str], BusShare]
@@ -30,8 +33,11 @@ class Doubt:
     workloads: tuple[str, ...] = ()
 
 
-def bus_shares(table: CompareTable, boards: Iterable[Board]) -> dict[tuple[str, str, str], BusShare]:
-    """The medians of a bandwidth table as shares of what each board's bus carries; boards without `ios` have none."""
+def bus_shares(
+    table: CompareTable, boards: Iterable[Board], tables: Mapping[str, BoardSeries]
+) -> dict[tuple[str, str, str], BusShare]:
+    """Bandwidths as shares of what each board's bus carries: the medians of boots, but of imported results the means,
+    which is what is posted. Boards without `ios` have none."""
     limits = {(board.name, variant): limit for board in boards for variant, limit in board.limits.items()}
     found = {}
     for block in table.blocks:
@@ -39,10 +45,20 @@ def bus_shares(table: CompareTable, boards: Iterable[Board]) -> dict[tuple[str, 
             for side in (row.base, row.cand):
                 if side is None or side.value is None:
                     continue
-                share = bus_share(side.value, limits.get((block.board, side.variant)))
+                value = (
+                    _posted_mean(tables[block.board], side.variant, row.label)
+                    if table.imported
+                    else side.value
+                )
+                share = bus_share(value, limits.get((block.board, side.variant)))
                 if share is not None:
                     found[block.board, side.variant, row.label] = share
     return found
+
+
+def _posted_mean(table: BoardSeries, variant: str, label: str) -> float:
+    column = table.values[:, [one.label for one in table.series].index(label)]
+    return float(np.nanmean(column[[name == variant for name in table.variants]]))
 
 
 def doubts(
@@ -61,7 +77,7 @@ def doubts(
     found: list[Doubt] = []
     if campaign is not None:
         found += _campaign_lint(campaign, boots)
-    found += _stored_lint(firsts)
+    found += _stored_lint(firsts, boots)
     found += _bus(shares)
     if not imported:
         found += _flags(boots, tables, firsts)
@@ -83,13 +99,21 @@ def _campaign_lint(campaign: Campaign, boots: Sequence[StoredBoot]) -> Iterator[
                 yield Doubt(one.code, one.message, one.remedy, (board,), (workload.name,))
 
 
-def _stored_lint(trials: Iterable[StoredTrial]) -> Iterator[Doubt]:
-    """What the import of a posted result found in its command lines."""
+def _stored_lint(trials: Iterable[StoredTrial], boots: Sequence[StoredBoot]) -> Iterator[Doubt]:
+    """What the import of a posted result found in its command lines; names the variants where not all have it."""
+    places = {boot.id: (boot.board, boot.variant) for boot in boots}
+    found: dict[tuple[Lint, str], set[tuple[str, str]]] = {}
     for trial in trials:
         for entry in trial.facts.get("lint") or ():
             if isinstance(entry, Mapping):
                 one = Lint(*(str(entry.get(name, "")) for name in ("code", "message", "remedy")))
-                yield Doubt(one.code, one.message, one.remedy, (), (trial.workload,))
+                found.setdefault((one, trial.workload), set()).add(places[trial.boot_id])
+    for (one, workload), where in found.items():
+        for board in sorted({board for board, _ in where}):
+            mine = sorted(variant for name, variant in where if name == board)
+            everywhere = {variant for name, variant in places.values() if name == board} == set(mine)
+            named = board if everywhere else f"{board} {' and '.join(mine)}"
+            yield Doubt(one.code, one.message, one.remedy, (named,), (workload,))
 
 
 def _bus(shares: Shares) -> Iterator[Doubt]:
@@ -99,7 +123,10 @@ def _bus(shares: Shares) -> Iterator[Doubt]:
         if share.flag is not None:
             groups.setdefault((board, variant, share.flag), []).append((label, share))
     for (board, variant, flag), members in groups.items():
-        listed = ", ".join(f"{label} {100 * share.share:.2g} %" for label, share in members[:8])
+        listed = ", ".join(
+            f"{label} {100 * share.share:.2g} % ({format_rate(share.bandwidth)})"
+            for label, share in members[:8]
+        )
         listed += f" and {len(members) - 8} more" if len(members) > 8 else ""
         limit = members[0][1].limit / 1e6
         if flag == "above-bus-limit":
@@ -132,7 +159,7 @@ def _flags(
             found += value_flags(table.values, table.starts, table.variants, labels)
         wide = [flag for flag in found if flag.code == "spread"]
         if wide:
-            listed = ", ".join(flag.message.partition(" spread between")[0] for flag in wide[:8])
+            listed = "; ".join(flag.message.partition(" spread between")[0] for flag in wide[:8])
             listed += f" and {len(wide) - 8} more" if len(wide) > 8 else ""
             names = tuple(dict.fromkeys(flag.workload for flag in wide if flag.workload))
             yield Doubt("spread", f"boots spread by more than 10 %: {listed}", "", (board,), names)

@@ -19,8 +19,8 @@ def print_imported(read: Iterable[Mapping[str, Any]], out: Console) -> None:
 
     for one in read:
         line(f"{one_line(str(one['file']))}: {len(one['samples'])} samples")
-        for sample in one["samples"]:
-            words = [str(sample["tool"]), str(sample["rw"] or "?"), str(sample["job"] or "")]
+        for number, sample in enumerate(one["samples"], 1):
+            words = [f"{number:>3}", str(sample["tool"]), str(sample["rw"] or "?"), str(sample["job"] or "")]
             if sample["bw_bytes"] is not None:
                 words.append(format_rate(sample["bw_bytes"]))
             if sample["bytes"] is not None and sample["seconds"] is not None:

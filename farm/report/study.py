@@ -16,9 +16,16 @@ from farm.report import compare_view
 from farm.report.boards import Board, boards_of
 from farm.report.compare_view import CompareTable
 from farm.report.doubts import Doubt, Shares, bus_shares, doubts
+from farm.report.series import BoardSeries, by_board
 from farm.report.verdicts import BANDWIDTH, TAILS, TIMES, Judged, band_of, judge, variants_of
 from farm.store.db import Store
 from farm.store.records import RunRecord, StoredBoot, StoredTrial
+
+PERCENTILES = (
+    "lat_p50_ns", "lat_p90_ns", "lat_p95_ns", "lat_p99_ns", "lat_p99.9_ns", "lat_p99.99_ns", "lat_max_ns",
+)  # fmt: skip
+"""Metrics that make a curve of latencies, in its order."""
+_READ_AT_EASE = 20_000
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ def study(store: Store, run: str, *, baseline: str | None = None) -> Study:
         for one in judged
     )
     boards = boards_of(record, boots, variants)
-    shares = bus_shares(table, boards) if judged[0].metric == "bw_bytes" else {}
+    shares = bus_shares(table, boards, judged[0].tables) if judged[0].metric == "bw_bytes" else {}
     firsts = _first_trials(store, record, boots)
     return Study(
         run=record,
@@ -100,6 +107,17 @@ def study(store: Store, run: str, *, baseline: str | None = None) -> Study:
         ),
         commands=_commands(firsts),
     )
+
+
+def latencies(store: Store, one: Study) -> dict[str, Mapping[str, BoardSeries]]:
+    """Latency tables by metric and board, for plots: the tails, and for runs that are read in a moment the others too."""
+    found = {judged.metric: judged.tables for judged in one.judged if judged.metric in PERCENTILES}
+    if found and len(one.judged[0].rows) <= _READ_AT_EASE:
+        names = [str(name) for name in one.run.settings.get("workloads", ())]
+        for metric in PERCENTILES:
+            if metric not in found:
+                found[metric] = by_board(store.values(one.run.id, metric), names)
+    return found
 
 
 def campaign_of(run: RunRecord) -> Campaign | None:

@@ -292,7 +292,10 @@ def _verdict(page: Console, verdict: VerdictLike | None) -> Text:
 def _reasons(page: Console, rows: Iterable[Row]) -> None:
     for row in rows:
         if row.verdict is not None:
-            _say(page, f"  {one_line(row.label)}: {_word(row.verdict)}: {one_line(row.verdict.reason)}")
+            reason, word = one_line(row.verdict.reason), _word(row.verdict)
+            # a sentence that says the word itself needs the sign only
+            said = reason.lower().startswith(f"{row.verdict.verdict}:")
+            _say(page, f"  {one_line(row.label)}: {word.partition(' ')[0] if said else word + ':'} {reason}")
 
 
 # ---- layout --------------------------------------------------------------------------------------------------

@@ -157,8 +157,12 @@ def _row(cells: Iterable[str]) -> str:
 def _inert(text: str) -> str:
     """One line of markdown that shows the text as it is: no markup, no HTML, no link."""
     plain = visible(text).replace("\n", " ")
-    escaped = re.sub(r"([\\`*_{}\[\]<>()#|~&!])", r"\\\1", plain)
-    return re.sub(r"^(\s*)([-+=]|\d+\.)", r"\1\\\2", escaped)
+    escaped = re.sub(r"([\\`*{}\[\]<>|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", plain)
+    return re.sub(r"^(\s*)(#|[-+=](?=\s|$)|-{2,}|={2,})|^(\s*\d+)(?=[.)](?:\s|$))", _escaped, escaped)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"{found[3]}\\" if found[3] is not None else f"{found[1]}\\{found[2]}"
 
 
 def _ascii(text: str) -> str:

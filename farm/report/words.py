@@ -21,8 +21,9 @@ def metric_name(metric: str) -> str:
 
 
 def count(table: CompareTable, sides: Iterable[Side]) -> str:
-    """n of each side; unknown for imported results, whatever was posted."""
-    return "?" if table.imported else "/".join(str(side.boots) for side in sides)
+    """n of each side; unknown for imported results, with how many figures were posted."""
+    known = "/".join(str(side.boots) for side in sides)
+    return f"? ({known} posted)" if table.imported else known
 
 
 def change(row: Row) -> str:

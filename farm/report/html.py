@@ -1,0 +1,280 @@
+"""A study as one HTML file: nothing is loaded, nothing runs, every text that came from a board is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from farm.report import svg
+from farm.report.boards import Board
+from farm.report.compare_view import Block, CompareTable, Row, Side
+from farm.report.content import content, headline
+from farm.report.figures import NONE, format_percent, format_time, format_value, one_line, visible
+from farm.report.series import BoardSeries
+from farm.report.study import PERCENTILES, Study
+from farm.report.words import change, count, interval, metric_name, word
+
+SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One verdict with its figures, as the matrix and the tables show it."""
+
+    board: str
+    candidate: str
+    sign: str
+    word: str
+    kind: str
+    change: str
+    interval: str
+    count: str
+    sides: tuple[tuple[int, str, str, str, float | None], ...]
+    """Style, variant, median, spread in percent, share of the bus in percent."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plots:
+    """One board's plots of one workload."""
+
+    board: str
+    dots: Markup
+    order: Markup
+    tails: Markup
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One series: what each board and candidate says of it."""
+
+    label: str
+    rw: str
+    cells: tuple[Cell, ...]
+    plots: tuple[Plots, ...]
+
+
+Tables = Mapping[str, BoardSeries]
+"""One metric's tables by board."""
+
+
+def page(study: Study, latencies: Mapping[str, Tables]) -> str:
+    """The whole file; `latencies` as study.latencies gives them."""
+    styles = {name: number for number, name in enumerate(_ordered(study))}
+    return _template().render(
+        **content(study),
+        run=study.run,
+        study=study,
+        said=headline(study),
+        styles=styles,
+        marker=svg.marker,
+        workloads=list(_workloads(study, styles, latencies)),
+        tails=[(metric_name(tail.metric), _tail_rows(study, tail, styles)) for tail in study.tails],
+        fact_rows=list(_facts(study.boards)),
+        started=format_time(study.run.started),
+        ended=format_time(study.run.ended),
+        none=NONE,
+    )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("farm.report"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+    )
+    environment.filters["line"] = one_line
+    environment.filters["seen"] = visible
+    return environment.get_template("report.html.j2")
+
+
+def _ordered(study: Study) -> list[str]:
+    base = study.table.baseline
+    return [base, *(name for name in study.variants if name != base)]
+
+
+def _workloads(
+    study: Study, styles: Mapping[str, int], latencies: Mapping[str, Tables]
+) -> Iterable[Workload]:
+    rows: dict[str, list[tuple[Block, Row]]] = {}
+    for block in study.table.blocks:
+        for row in block.rows:
+            rows.setdefault(row.label, []).append((block, row))
+    for label, members in rows.items():
+        boards = dict.fromkeys(block.board for block, _ in members)
+        yield Workload(
+            label=label,
+            rw=members[0][1].rw,
+            cells=tuple(_cell(study, study.table, block, row, styles) for block, row in members),
+            plots=tuple(
+                _plots(
+                    study,
+                    board,
+                    label,
+                    [row for block, row in members if block.board == board],
+                    styles,
+                    latencies,
+                )
+                for board in boards
+            ),
+        )
+
+
+def _cell(study: Study, table: CompareTable, block: Block, row: Row, styles: Mapping[str, int]) -> Cell:
+    sides = [row.base] if row.cand is None else [row.base, row.cand]
+    verdict = row.verdict
+    unstable = verdict is not None and verdict.unstable
+    kind = "none" if verdict is None else verdict.verdict
+    sign = NONE if verdict is None else SIGNS.get(verdict.verdict, "?")
+    return Cell(
+        board=block.board,
+        candidate=block.candidate or "",
+        sign="!" if unstable and kind == "inconclusive" else sign + ("!" if unstable else ""),
+        word=word(row),
+        kind="unstable" if unstable else kind,
+        change=change(row),
+        interval=interval(row),
+        count=count(table, sides),
+        sides=tuple(_side(study, table, block.board, row.label, side, styles) for side in sides),
+        reason="" if verdict is None else verdict.reason,
+    )
+
+
+def _side(
+    study: Study, table: CompareTable, board: str, label: str, side: Side, styles: Mapping[str, int]
+) -> tuple[int, str, str, str, float | None]:
+    share = study.shares.get((board, side.variant, label)) if table is study.table else None
+    return (
+        styles[side.variant],
+        side.variant,
+        format_value(table.metric, side.value),
+        format_percent(side.spread),
+        None if share is None else 100 * share.share,
+    )
+
+
+def _plots(
+    study: Study,
+    board: str,
+    label: str,
+    rows: Sequence[Row],
+    styles: Mapping[str, int],
+    latencies: Mapping[str, Tables],
+) -> Plots:
+    main = study.judged[0]
+    lanes, lost = _lanes(study, main.tables, board, label, styles)
+    intervals = []
+    for row in rows:
+        low, ratio, high = (getattr(row.verdict, name, None) for name in ("low", "ratio", "high"))
+        if (
+            row.cand is not None
+            and row.base.value
+            and low is not None
+            and ratio is not None
+            and high is not None
+        ):
+            base = row.base.value
+            intervals.append(svg.Interval(styles[row.cand.variant], base * low, base * ratio, base * high))
+    tails: dict[str, list[tuple[int, float]]] = {}
+    for metric in PERCENTILES:
+        if metric in latencies:
+            own, _ = _lanes(study, latencies[metric], board, label, styles)
+            points = [(lane.style, float(np.median(lane.values))) for lane in own if len(lane.values)]
+            if points:
+                tails[metric[4:-3]] = points
+    what = f"{label} on {board}"
+    return Plots(
+        board=board,
+        dots=svg.dots(main.metric, lanes, intervals, f"{what}: every boot, medians, interval of the change"),
+        order=Markup("")
+        if study.table.imported
+        else svg.order(main.metric, lanes, lost, f"{what}: boots in order"),
+        tails=svg.percentiles(tails, f"{what}: latency percentiles"),
+    )
+
+
+def _lanes(
+    study: Study, tables: Tables, board: str, label: str, styles: Mapping[str, int]
+) -> tuple[list[svg.Lane], list[float]]:
+    """The boots of each variant, and the places of boots that have no value."""
+    table = tables.get(board)
+    names = [one.label for one in table.series] if table is not None else []
+    if table is None or label not in names:
+        return [], []
+    column = table.values[:, names.index(label)]
+    variants, places = np.array(table.variants, dtype=object), np.array(table.indexes, dtype=np.float64)
+    there = np.isfinite(column)
+    lanes = [
+        svg.Lane(name, style, column[of_it], places[of_it])
+        for name, style in styles.items()
+        if (of_it := there & (variants == name)).any() or (variants == name).any()
+    ]
+    measured = set(places[there].tolist())
+    tried = {float(boot.index) for boot in study.boots if boot.board == board}
+    return lanes, sorted(tried - measured)
+
+
+def _tail_rows(study: Study, tail: CompareTable, styles: Mapping[str, int]) -> list[tuple[str, Cell]]:
+    return [
+        (row.label, _cell(study, tail, block, row, styles)) for block in tail.blocks for row in block.rows
+    ]
+
+
+_IDENTITY = ("soc", "card", "firmware", "kernel", "commit", "ios")
+Owner = tuple[str, str]
+"""Board and variant; the variant is empty where a fact is the board's."""
+
+
+def _facts(boards: Sequence[Board]) -> Iterable[tuple[str, bool, list[tuple[str, str]]]]:
+    """Each fact with whether boards or variants differ in it, and its values, each with whose they are."""
+    named: dict[str, dict[Owner, tuple[str, ...]]] = {}
+    marked: set[str] = set()
+    for board in boards:
+        own: dict[str, dict[str, tuple[str, ...]]] = {
+            "soc": {"": (board.soc,)},
+            "card": {"": (board.card,)},
+            "firmware": {"": (board.firmware,)},
+            "kernel": {variant: (text,) for variant, text in board.kernels.items()},
+            "commit": {variant: (text,) for variant, text in board.commits.items() if text},
+            "ios": {variant: (text,) for variant, text in board.ios.items()},
+        }
+        own |= {fact.name: dict(fact.by_variant) for fact in board.facts}
+        marked |= {fact.name for fact in board.facts if fact.differs}
+        for name, texts in own.items():
+            for variant, text in texts.items():
+                named.setdefault(name, {})[board.name, variant] = text
+    for name, values in named.items():
+        groups: dict[tuple[str, ...], list[Owner]] = {}
+        for owner, shown in values.items():
+            groups.setdefault(shown, []).append(owner)
+        alike = len(groups) == 1
+        yield (
+            name,
+            name in marked or (not alike and name in _IDENTITY),
+            [
+                ("" if alike else _owners(who, boards, values), " / ".join(shown))
+                for shown, who in groups.items()
+            ],
+        )
+
+
+def _owners(owners: Sequence[Owner], boards: Sequence[Board], values: Mapping[Owner, object]) -> str:
+    """`virt-a`, or `virt-a ra128` where the variants of a board are not all among the owners."""
+    found = []
+    for board in boards:
+        mine = [variant for name, variant in owners if name == board.name]
+        of_board = [variant for name, variant in values if name == board.name]
+        if mine and len(mine) == len(of_board) and len(boards) > 1:
+            found.append(board.name)
+        else:
+            name = board.name if len(boards) > 1 else ""
+            found += [" ".join(part for part in (name, variant) if part) for variant in mine]
+    return ", ".join(found)
