@@ -34,7 +34,7 @@ exit
 # x SECONDS FILE CODE: run CODE, its status in c. The watchdog is ended by a signal that no shell can lose between fork
 # and trap, or between trap and wait; should its sleep outlive it, that has the mark of the jobs.
 x(){
-{ (exec 2>&1;export farm=$m;@shell@ "$3");echo $? >$D/$i$2;} </dev/null|{ head -c $L >$D/$2;cat >/dev/null;}&
+{ (exec 2>&1;export farm=$m;@shell@ "$3");echo $? >$D/$i$2;} </dev/null|(head -c $L >$D/$2;exec cat >/dev/null)&
 p=$!
 (farm=$m sleep $1&
 echo $!>$D/$i$2q;wait $!;echo >$D/t;s;kill -9 $p)&
@@ -46,27 +46,27 @@ read q <$D/$i$2q
 kill $q
 c=-
 read c <$D/$i$2
-rm $D/t&&T=$T$2
+[ -f $D/t ]&&T=$T$2&&rm $D/t
 }
 
-# j ID SECONDS SECONDS_BEFORE CODE BEFORE: a line to the index, its kinds to the body. The kernel's log is read from the
-# last line that it had before, which is ours where /dev/kmsg can be written.
+# j ID SECONDS SECONDS_BEFORE CODE BEFORE: a line to the index, its kinds to the body. Few processes, because a fork
+# costs milliseconds on a small board. M is the last line that the kernel's log had when it was last looked at.
 j(){
-i=$((i+1)) T=. u=0 v=0
-echo "<7>farm: $1">@kmsg@
-M=$(dmesg|tail -n 1)
-x $3 a "$5"
+i=$((i+1)) T=. c=0 u=0 v=0
+[ "$5" ]&&x $3 a "$5"
 [ $c = 0 ]&&{
-x 20 b "$A"
+[ "$A" ]&&(export farm=$m;@shell@ "$A") >$D/b 2>&1 </dev/null
 read u q </proc/uptime
 x $2 c "$4"
 read v q </proc/uptime
-f=$c
-x 20 d "$A"
-c=$f
+[ "$A" ]&&(export farm=$m;@shell@ "$A") >$D/d 2>&1 </dev/null
 }
-f=$(dmesg|grep -nxF -e "$M"|tail -n 1)
-dmesg|tail -n +$((${f%%:*}+1))|tail -n 200 >$D/e
+[ "$M" = "$(dmesg|tail -n 1)" ]||{
+dmesg >$D/l
+f=$(grep -nxF -e "$M" $D/l|tail -n 1)
+tail -n +$((${f%%:*}+1)) $D/l|tail -n 200 >$D/e
+M=$(tail -n 1 $D/l)
+}
 (cd $D
 echo $c $u $v $T $(wc -c [a-e]) >>x
 cat [a-e] >>y
@@ -89,8 +89,8 @@ l "$q$*"
 # a: find a directory, silence the kernel; g: pack, and answer until told to quit
 a(){
 trap e INT HUP
-d="@temporary@"
-for d in $(for d in $d;do grep -q " $d tmpfs " /proc/mounts&&echo $d;done) $d;do
+d="@temporary@" t=$(cat /proc/mounts)
+for d in $(for d in $d;do case $t in (*" $d tmpfs "*)echo $d;esac;done) $d;do
 D=$d/farm.$$
 mkdir $D&&break
 D=
@@ -99,12 +99,13 @@ done
 read k q <$K
 echo 1 >$K
 read P q <$K
+M=$(dmesg|tail -n 1)
 echo "@$m go"
 }
 g(){
 B=999999999
 for q in 'xz -0e' bzip2 'gzip -9' cat;do
-cat $D/x $D/y|$q >$D/w||continue
+command -v ${q%% *}>$D/w&&cat $D/x $D/y|$q >$D/w||continue
 b=$(($(wc -c <$D/w)))
 [ $b -lt $B ]&&mv $D/w $D/z&&B=$b C=${q%% *}
 done

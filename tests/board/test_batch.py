@@ -24,12 +24,10 @@ HOSTILE = bytes(range(256)) * 3 + b"\x1b[2J\x1b[6n\x00\x00\r\n@farm 1/1 x 0 5\r\
 def places(tmp_path: Path) -> Places:
     """Files in place of those of this machine's kernel; results below the test's directory."""
     (tmp_path / "printk").write_text("7\t4\t1\t7\n")
-    (tmp_path / "kmsg").write_text("")
     (tmp_path / "results").mkdir()
     return Places(
         (str(tmp_path / "results"),),
         str(tmp_path / "printk"),
-        str(tmp_path / "kmsg"),
         str(tmp_path / "runtime"),
     )
 
@@ -189,7 +187,7 @@ def test_the_console_is_silent_while_jobs_run(boot: Boot, places: Places) -> Non
 
 
 def test_a_console_that_cannot_be_silenced_is_said(boot: Boot, places: Places, tmp_path: Path) -> None:
-    loud = Places(places.temporary, "/proc/farm/none", places.kmsg, places.runtime)
+    loud = Places(places.temporary, "/proc/farm/none", places.runtime)
     assert not run_batch(boot(), [Job("a", ":")], places=loud).silent
 
 
@@ -220,8 +218,6 @@ def test_kernel_lines_belong_to_their_job(boot: Boot, places: Places, tmp_path: 
     assert "kernel" not in none.raw
     assert three.raw["kernel"].decode() == lines[2] + lines[3]
     assert many.raw["kernel"].decode() == "".join(f"{n}\n" for n in range(301, 501))
-    # each job left its mark for the kernel's log, at a level that no console shows
-    assert Path(places.kmsg).read_text() == "<7>farm: many\n"
 
 
 def test_a_kernel_log_that_has_turned_over_is_kept(boot: Boot, places: Places, tmp_path: Path) -> None:
@@ -324,7 +320,7 @@ def test_what_cannot_be_done_without_is_named(
 
 
 def test_no_writable_directory_is_named(boot: Boot, places: Places) -> None:
-    nowhere = Places(("/proc/none", "/sys/none"), places.printk, places.kmsg, places.runtime)
+    nowhere = Places(("/proc/none", "/sys/none"), places.printk, places.runtime)
     board = boot()
     with pytest.raises(BoardError, match="none of /proc/none, /sys/none is a directory that can be written"):
         run_batch(board, [Job("a", ":")], places=nowhere)
@@ -332,7 +328,7 @@ def test_no_writable_directory_is_named(boot: Boot, places: Places) -> None:
 
 
 def test_a_tmpfs_is_preferred(boot: Boot, places: Places, tmp_path: Path) -> None:
-    either = Places((str(tmp_path / "results"), "/dev/shm"), places.printk, places.kmsg, places.runtime)
+    either = Places((str(tmp_path / "results"), "/dev/shm"), places.printk, places.runtime)
     assert run_batch(boot(), [Job("a", ":")], places=either).place.startswith("/dev/shm/farm.")
 
 
