@@ -67,6 +67,19 @@ _COREUTILS = (
     ),
 )
 
+# What Debian's toybox 0.8.9 answers to (`toybox` prints it); no dd, gzip, stty, tr, awk or expr among them.
+_TOYBOX = """
+    base32 base64 basename blkdiscard blkid blockdev bunzip2 bzcat cat chgrp chmod chown chroot cksum clear cmp comm
+    count cp cpio crc32 cut date devmem df dirname dmesg du echo egrep env factor fallocate false fgrep file find flock
+    free fsfreeze fstype fsync getconf grep groups halt head hexedit hostname id ifconfig insmod install ionice iorenice
+    iotop kill killall ln losetup ls lsattr lsmod lspci lsusb makedevs md5sum mkdir mkfifo mknod mktemp modinfo mount
+    mountpoint mv nc netstat nice nl nohup nproc nsenter od partprobe paste patch pgrep pidof ping pkill pmap poweroff
+    printenv printf prlimit ps pwd pwdx readelf readlink realpath reboot renice reset rev rm rmdir rmmod rtcwake sed seq
+    setsid sha1sum sha256sum sha512sum shred sleep sort split stat strings switch_root sync sysctl tac tail tar taskset
+    tee test time timeout top touch true truncate tty ulimit umount uname uniq unlink unshare uptime usleep uudecode
+    uuencode vmstat w watch wc wget which who whoami xargs xxd yes zcat
+"""
+
 BUSYBOX = UserlandRecipe(
     name="busybox",
     arch="arm64",
@@ -90,7 +103,7 @@ TOYBOX = UserlandRecipe(
         ("usr/bin/dd", "bin/dd"),
         *_MEASURING,
     ),
-    links=(("bin/sh", "mksh"),),
+    links=(("bin/sh", "mksh"), *((f"bin/{name}", "toybox") for name in _TOYBOX.split())),
     files=(("etc/hostname", "console\n"), ("etc/profile", "PS1='console:${PWD:-?} # '\n")),
     opened=_OPENED,
     stubs=_FIO_STUBS,

@@ -1,14 +1,9 @@
 #!/bin/sh
 # First program of a virtual board, whichever userland: mounts, modules, then a shell on the console for ever.
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin
-# Userlands of one program with many names get their names here: only the program itself knows them all.
 if [ -x /bin/busybox ]; then
 	/bin/busybox mkdir -p /sbin /usr/bin /usr/sbin
 	/bin/busybox --install -s
-elif [ -x /bin/toybox ]; then
-	for name in $(/bin/toybox); do
-		[ -e "/bin/$name" ] || /bin/toybox ln -s toybox "/bin/$name"
-	done
 fi
 
 mkdir -p /proc /sys /dev /tmp /run /mnt /root
@@ -49,5 +44,6 @@ END
 	exec /sbin/init
 fi
 while :; do
-	setsid -c /bin/sh -l <"/dev/$console" >"/dev/$console" 2>&1
+	# A session leader's first terminal becomes its controlling one, which Ctrl-C and job control need.
+	setsid /bin/sh -c "exec /bin/sh -l <>/dev/$console >&0 2>&1"
 done
