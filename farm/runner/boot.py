@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from farm.board import binary, proof
 from farm.board import bundle as bundles
-from farm.board import proof
 from farm.board.batch import BatchResult, Job, Progress, capture, run_batch
 from farm.board.bundle import Bundle
 from farm.board.console import BoardDied, ConsoleWire
@@ -33,13 +34,20 @@ AROUND = "cat /sys/class/thermal/thermal_zone*/temp /sys/devices/system/cpu/cpu0
 
 @dataclass(frozen=True)
 class Task:
-    """What one worker has to do: the board, the campaign, and where logs go."""
+    """What one worker has to do: the board, the campaign, and where logs go.
+
+    `environ` are variables that labgrid and the env file need; a fork server has those of its start. With `check`
+    the board is checked first, against `last`, the facts of the last check that it passed.
+    """
 
     run_id: str
     board: BoardEnv
     campaign: Campaign
     logs: Path
     bundles: Mapping[str, Bundle]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    check: bool = False
+    last: Mapping[str, Any] | None = None
 
 
 def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Path) -> Bundle:
@@ -149,17 +157,19 @@ class BootRunner:
         script = probe_script(task.board.farm.disk.controller, variant.knobs)
         facts = parse_probe(capture(wire, script, limit).decode("utf-8", "replace"))
         record = replace(record, facts=dict(facts.values) | {"mmc_lines": list(facts.mmc_lines)})
-        doubts = self._doubts(variant, bundle, facts)
+        if doubts := self._doubts(variant, bundle, facts):
+            # whatever runs there, its disk is none of our business
+            _, commands = self._jobs({"raw": "RAW", "files": "FILES"})
+            trials = _unmeasured(commands, doubts)
+            return replace(record, status="void", reason="; ".join(doubts), trials=trials)
         targets = self._targets(facts)
+        self._bring_fio(planned, wire, facts)
         jobs, commands = self._jobs(targets)
-        if doubts:
-            return replace(
-                record, status="void", reason="; ".join(doubts), trials=_unmeasured(commands, doubts)
-            )
         if variant.baseline and self.baseline_bus is None:
             self.baseline_bus = {name: facts.values[name] for name in proof.BUS if name in facts.values}
         self._say(planned, "measure")
-        with alone(task.board.farm.measure_alone):
+        name = task.board.farm.measure_alone
+        with alone(name, lambda: self._say(planned, f"waits for {name}")):
             started = time.time()
             result = run_batch(
                 wire, jobs, on_progress=lambda step: self._progress(planned, step, len(commands))
@@ -186,11 +196,6 @@ class BootRunner:
         """Where each kind of workload goes on this boot, checked on the board as found right now."""
         block, wanted = self.task.board.farm, self.task.campaign.workloads
         check_disk(block.disk, facts.disk)
-        if any(isinstance(one, FioWorkload) for one in wanted) and "fio" not in facts.tools:
-            raise UserError(
-                "the board has no fio and the env names no farm.fio binary; install fio or use dd workloads",
-                file=self.task.board.path,
-            )
         targets = {}
         if any(one.target == "raw" for one in wanted):
             assert block.scratch.raw is not None, "checked before power was touched"
@@ -199,6 +204,23 @@ class BootRunner:
             assert block.scratch.files is not None, "checked before power was touched"
             targets["files"] = writable(block.scratch.files, block.disk, facts.disk)
         return targets
+
+    def _bring_fio(self, planned: PlannedBoot, wire: ConsoleWire, facts: Facts) -> None:
+        """A board without fio gets the one that its env names by digest; without one the campaign cannot run."""
+        if "fio" in facts.tools or not any(
+            isinstance(one, FioWorkload) for one in self.task.campaign.workloads
+        ):
+            return
+        board = self.task.board
+        if board.farm.fio is None:
+            raise UserError(
+                f"board {board.name} has no fio; install it, name a static one under farm.fio, or use dd workloads",
+                file=board.path,
+                key="farm.fio",
+            )
+        self._say(planned, "bring fio")
+        data = binary.read(board.image(board.farm.fio.path, beside=board.path.parent), board.farm.fio.sha256)
+        binary.install(wire, "fio", data, board.farm.deadlines.facts)
 
     def _jobs(self, targets: Mapping[str, str]) -> tuple[list[Job], list[tuple[Workload, int, Command]]]:
         area = self.task.board.farm.scratch.files
@@ -216,10 +238,14 @@ class BootRunner:
                     assert area is not None
                     command = command_for(workload, f"{area.mount}/farm-{workload.needed_bytes}.img")
                 before = (*(mount if workload.target == "file" else ()), *command.prepare)
+                # only there when the board had no fio of its own
+                run = (
+                    f"PATH=$PATH:{binary.FOLDER}; {command.run}" if self.task.board.farm.fio else command.run
+                )
                 jobs.append(
                     Job(
                         f"{len(jobs)}",
-                        command.run,
+                        run,
                         before,
                         command.timeout_s,
                         AROUND,
