@@ -25,6 +25,7 @@ RED, GREEN, YELLOW, GREY, BLUE = "red", "green", "yellow", "#8e8e8e", "blue"
 PLACE = '"board" =~ /^$board$/ AND "card" =~ /^$card$/'
 WORK = '"workload" =~ /^$workload$/ AND "variant" =~ /^$variant$/'
 CAMPAIGN = '"campaign" =~ /^$campaign$/'
+# A night is what starts between noon and noon, UTC: cut at midnight, it would be two.
 IN_TIME = "$timeFilter"
 
 
@@ -81,7 +82,8 @@ def thresholds(base: str, *steps: tuple[float, str]) -> Json:
 VERDICTS = colours(slower=RED, faster=GREEN, same=BLUE, inconclusive=YELLOW)
 HEALTH = colours(ok=GREEN, busy=BLUE, quarantine=RED, offline=GREY)
 STATUS = colours(ok=GREEN, done=GREEN, running=BLUE, interrupted=YELLOW, void=YELLOW, failed=RED)
-CHANGE = thresholds(RED, (-3, YELLOW), (3, GREEN))
+# Beyond the usual band or within it. Not red and green: more is better for rates and worse for latencies.
+CHANGE = thresholds(BLUE, (-3, GREY), (3, BLUE))
 COLOURED: Json = {"type": "color-text"}
 # Names of series and columns carry the metric's name, and the metric's name its unit.
 UNITS = [
@@ -461,22 +463,17 @@ def mark(name: str, colour: str, query: str, text: str, tags: str) -> Json:
 # ---- the four dashboards -------------------------------------------------------------------------------------
 
 VERDICT_COLUMNS = [
+    by_name("Time", custom_width=160),
     by_name("verdict", mappings=VERDICTS, custom_cellOptions=COLOURED),
-    by_name(
-        "change",
-        displayName="change",
-        unit="percent",
-        decimals=1,
-        thresholds=CHANGE,
-        custom_cellOptions=COLOURED,
-    ),
+    by_name("change", unit="percent", decimals=1),
     by_name("low", unit="percentunit", decimals=1),
     by_name("high", unit="percentunit", decimals=1),
     by_name("p", decimals=4),
     by_name("spread_base", unit="percentunit", decimals=1),
     by_name("spread_cand", unit="percentunit", decimals=1),
     by_name("run", **report_link()),
-    by_name("workload", **trend_link()),
+    by_name("workload", custom_width=190, **trend_link()),
+    by_name("reason", custom_width=420),
 ]
 # `score` is 1 faster, -1 slower: times the square of the change, the worst is the least
 WORST = '("ratio" - 1) * ("ratio" - 1) * "score" AS "worst"'
@@ -590,7 +587,7 @@ def compare() -> Json:
         about="One row for each board, workload and candidate; the interval is simultaneous over the whole matrix.",
         overrides=VERDICT_COLUMNS,
         sort=("worst", False),
-        hide=("worst", "run", "metric"),
+        hide=("Time", "worst", "run", "metric"),
         height=12,
     )
     page.add(
@@ -599,7 +596,7 @@ def compare() -> Json:
         [lines(f"SELECT {AS_PERCENT} FROM \"verdict\" {where(PLACE, WORK, of_run, of_metric)} GROUP BY "
                '"board", "workload", "direction", "variant"',
                "$tag_board $tag_workload $tag_direction $tag_variant")],
-        size=(12, 14),
+        size=(24, 12),
         empty="no verdict: pick a run, or another metric",
         about="In percent of the baseline; whether it is more than noise is in the table above.",
         defaults={
@@ -626,8 +623,7 @@ def compare() -> Json:
         overrides=[*UNITS, by_name("spread", unit="percentunit", decimals=1)],
         sort=("workload", False),
         hide=("Time",),
-        width=12,
-        height=14,
+        height=12,
     )
     page.graph(
         "Every trial, in the order of the boots",
@@ -656,7 +652,7 @@ def trend() -> Json:
     page.graph(
         "Nightly medians",
         [lines('SELECT median("$metric") FROM "trial" ' + where(*scope, "\"status\" = 'ok'")
-               + ' GROUP BY time(1d), "board", "workload", "direction", "variant" fill(none)',
+               + ' GROUP BY time(1d, 12h), "board", "workload", "direction", "variant" fill(none)',
                "$tag_board $tag_workload $tag_direction $tag_variant $metric")],
         empty="no good trial with this metric in this time: pick another metric or a longer time",
         about="The median of each night's good trials. Marks are change points found by `farm trend`.",
@@ -667,7 +663,7 @@ def trend() -> Json:
         "Kernel",
         'SELECT last("kernel") FROM "boot" '
         + where(CAMPAIGN, of_branch, PLACE, '"variant" =~ /^$variant$/')
-        + ' GROUP BY time(1d), "board", "variant" fill(none)',
+        + ' GROUP BY time(1d, 12h), "board", "variant" fill(none)',
         "$tag_board $tag_variant",
         empty="no boot in this time",
         about="The kernel release that the boards said they were running.",
@@ -675,7 +671,7 @@ def trend() -> Json:
     page.graph(
         "Candidate / baseline",
         [lines('SELECT mean("ratio") FROM "verdict" ' + where(*scope, of_metric)
-               + ' GROUP BY time(1d), "board", "workload", "direction", "variant" fill(none)',
+               + ' GROUP BY time(1d, 12h), "board", "workload", "direction", "variant" fill(none)',
                "$tag_board $tag_workload $tag_direction $tag_variant")],
         empty="no verdict with this metric in this time",
         about="Measured in the same night on the same card, so that what befalls both cancels out.",
@@ -684,13 +680,16 @@ def trend() -> Json:
     )  # fmt: skip
     page.rows(
         "Change points",
-        'SELECT "board", "card", "workload", "direction", "variant", '
-        f'{AS_PERCENT}, "low", "high", "p", "run_before", "run_after", "kernel_before", "kernel_after", "commit_before", '
-        '"commit_after" FROM "changepoint" ' + where(*scope, of_metric),
+        'SELECT "board", "workload", "variant", '
+        f'{AS_PERCENT}, "low", "high", "run_before", "run_after", "kernel_before", "kernel_after", "commit_before", '
+        '"commit_after", "p", "card", "direction" FROM "changepoint" ' + where(*scope, of_metric),
         empty="no change point in this time",
         about="Steps with at least three nights on each side, with the runs, kernels and commits on both sides.",
         overrides=[
-            by_name("change", unit="percent", decimals=1, thresholds=CHANGE, custom_cellOptions=COLOURED),
+            by_name("Time", custom_width=160),
+            by_name("workload", custom_width=190),
+            by_name("p", decimals=4),
+            by_name("change", unit="percent", decimals=1),
             by_name("low", unit="percentunit", decimals=1),
             by_name("high", unit="percentunit", decimals=1),
         ],
@@ -786,7 +785,9 @@ def boards() -> Json:
         "MMC errors and other events",
         [
             lines(
-                'SELECT sum("events") FROM "boot" ' + where(here) + ' GROUP BY time(1d), "board" fill(none)',
+                'SELECT sum("events") FROM "boot" '
+                + where(here)
+                + ' GROUP BY time(1d, 12h), "board" fill(none)',
                 "$tag_board",
             )
         ],

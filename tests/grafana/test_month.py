@@ -7,7 +7,7 @@ from dataclasses import replace
 from farm.analysis.trend import Change, trends
 from farm.report.nights import nightly
 
-from .conftest import BOARDS, NIGHTS, SLOWER, SPIKE, VARIANTS, WORKLOADS, Month
+from .month import BOARDS, NIGHTS, SLOWER, SPIKE, VARIANTS, WORKLOADS, Month
 
 
 def found_on(month: Month, nights: int) -> list[Change]:

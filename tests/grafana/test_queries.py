@@ -14,7 +14,7 @@ import yaml
 from farm.influx.local import LocalInflux
 from grafana.interpolate import interpolate
 
-from .conftest import BOARDS, DAY, FASTER, SLOWER, WORKLOADS, Month
+from .month import BOARDS, DAY, FASTER, SLOWER, WORKLOADS, Month
 
 HOME = Path(__file__).parents[2] / "grafana"
 DASHBOARDS = {
@@ -24,8 +24,6 @@ ALERTS = yaml.safe_load((HOME / "provisioning" / "alerting" / "farm.yaml").read_
     "rules"
 ]
 METRICS = ("bw_bytes", "iops", "lat_mean_ns", "lat_p99_ns", "lat_p99.9_ns")
-# What was measured but gets no verdict in this month has none to show.
-JUDGED = ("bw_bytes", "lat_p99_ns")
 
 
 def targets() -> Iterator[Any]:
