@@ -89,10 +89,31 @@ def _seed(asked: int | None, campaigns: int | None) -> int:
     return next((seed for seed in (asked, campaigns) if seed is not None), secrets.randbelow(2**31))
 
 
-@app.command(epilog="Example: farm run envs/campaigns/kernels.yaml --board virt-rk3568")
+@app.command(epilog="Example: farm run envs/campaigns/kernels.yaml --board board=rk3568 --count 3 --check")
 def run(
     campaign: CampaignFile,
-    board: Boards = None,
+    board: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--board",
+            "-b",
+            help="Board, or tag of boards, to use instead of the campaign's; may be repeated.",
+        ),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="How many free boards of a tag to take; default is all.")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check each board's health first; a pass ends a quarantine."),
+    ] = False,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Take boards from labgrid's coordinator; `lab` is the virtual lab's own.",
+        ),
+    ] = None,
     seed: Seed = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with a run that was cut short.")
@@ -105,7 +126,16 @@ def run(
     from farm.runner.session import run_campaign
 
     code = run_campaign(
-        campaign, boards=board, seed=seed, resume=resume, start=start_virtual, out=out, err=err
+        campaign,
+        boards=board,
+        seed=seed,
+        resume=resume,
+        start=start_virtual,
+        out=out,
+        err=err,
+        count=count,
+        check=check,
+        through=coordinator,
     )
     raise typer.Exit(code)
 

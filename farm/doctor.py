@@ -83,5 +83,6 @@ def look() -> list[Finding]:
         _file("/usr/lib/u-boot/qemu_arm64/u-boot.bin", "u-boot-qemu", virtual),
         _file("/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring", virtual),
         _program("apt-get", "apt", virtual),
+        _file("/usr/sbin/ser2net", "ser2net", "the virtual lab behind a coordinator"),
         _program("labgrid-client", "python3-venv, then make demo", real),
     ]

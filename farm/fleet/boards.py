@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -59,3 +60,14 @@ def ready(names: Iterable[str], home: Path, *, start: bool, say: Callable[[str],
 def all_names() -> list[str]:
     """Names of all boards that have an env file here."""
     return sorted({path.stem for folder in env.folders() for path in folder.glob("*.yaml")})
+
+
+def virtual(home: Path) -> list[BoardEnv]:
+    """All virtual boards whose env files are right."""
+    found = []
+    for name in all_names():
+        with contextlib.suppress(UserError):
+            (board,) = load([name], home)
+            if board.farm.virtual is not None:
+                found.append(board)
+    return found

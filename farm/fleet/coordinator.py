@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from farm.errors import BoardError
-from farm.fleet import keeper, places
+from farm.fleet import boards, keeper, places
 from farm.fleet.env import folders
 from farm.virtual import lab
 from farm.virtual.state import start_time
@@ -58,8 +58,10 @@ def up(home: Path) -> str:
     ):
         if keeper.program(name) is None:
             raise BoardError(f"{name} is missing on this machine; install {package}", step="coordinator")
+    tags = {board.place: board.farm.tags for board in boards.virtual(home) if board.place}
     address = running(home) or _start(home, variables)
-    places.ensure(address, places.read(lab_file("places.yaml")))
+    declared = places.read(lab_file("places.yaml"))
+    places.ensure(address, {name: one.tagged(tags.get(name, {})) for name, one in declared.items()})
     return address
 
 

@@ -140,12 +140,18 @@ class Deadlines(_Block):
     flash: float = 300
     boot: float = 180
     facts: float = 60
+    silence: float | None = Field(
+        default=None, gt=0, description="of the board's process, which then is killed; default: worked out"
+    )
 
 
 class FarmBlock(_Block):
     """The `farm:` block of an env file."""
 
     soc: str
+    tags: Mapping[str, str] = Field(
+        default={}, description="by which boards are chosen, such as board: rk3568"
+    )
     disk: Disk
     scratch: Scratch = Scratch()
     flash: Flash
@@ -158,6 +164,9 @@ class FarmBlock(_Block):
     off_seconds: float = Field(default=2.0, ge=0, le=60)
     power_cycles: int = Field(
         default=3, ge=1, le=20, description="boots tried before a boot counts as failed"
+    )
+    quarantine_after: int = Field(
+        default=3, ge=1, le=100, description="failures in a row after which a board is left out of runs"
     )
     measure_alone: str | None = None
     write_rate: float = Field(default=50e6, gt=0, description="bytes/second assumed when planning writes")
@@ -188,6 +197,8 @@ class BoardEnv(BaseModel):
     path: Path
     images: Mapping[str, str]
     farm: FarmBlock
+    target: str = "main"
+    place: str | None = Field(default=None, description="the coordinator's place in the target `remote`")
 
     def image(self, name: str, *, beside: Path | None = None) -> Path:
         """The file behind an image name: an entry of `images:`, else a path relative to `beside`.
@@ -246,4 +257,15 @@ def load(board: str, variables: Mapping[str, str] | None = None) -> BoardEnv:
     env = yamlfile.load(path, EnvFile, variables={k: v for k, v in given.items() if k.startswith("LG_")})
     if "main" not in env.targets:
         raise UserError("has no target called main; farm drives targets.main", file=path, key="targets")
-    return BoardEnv(name=path.stem, path=path.absolute(), images=env.images, farm=env.farm)
+    place = _place(env.targets.get("remote"))
+    return BoardEnv(name=path.stem, path=path.absolute(), images=env.images, farm=env.farm, place=place)
+
+
+def _place(target: Any) -> str | None:
+    """The name of a target's RemotePlace; labgrid takes resources as a mapping or as a list of mappings."""
+    resources = target.get("resources") if isinstance(target, Mapping) else None
+    for entry in resources if isinstance(resources, list) else [resources]:
+        place = entry.get("RemotePlace") if isinstance(entry, Mapping) else None
+        if isinstance(place, Mapping) and isinstance(name := place.get("name"), str):
+            return name
+    return None

@@ -10,7 +10,8 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +34,10 @@ class Declared(BaseModel):
 
     matches: tuple[str, ...]
     tags: Mapping[str, str] = {}
+
+    def tagged(self, tags: Mapping[str, str]) -> Declared:
+        """The same with more tags, those of the board's env file."""
+        return self.model_copy(update={"tags": {**self.tags, **tags}})
 
 
 class PlacesFile(RootModel[Mapping[str, Declared]]):
@@ -229,3 +234,16 @@ def release(address: str, names: tuple[str, ...]) -> None:
         await _give_back(session, names)
 
     _talk(address, give)
+
+
+@contextmanager
+def taken(address: str, names: tuple[str, ...]) -> Iterator[None]:
+    """Hold these places; they are given back however the block ends. Raises BoardError."""
+    acquire(address, names)
+    try:
+        yield
+    finally:
+        with suppress(
+            BoardError
+        ):  # a coordinator that is gone has forgotten the lock, and must not hide an error
+            release(address, names)

@@ -1,30 +1,38 @@
-"""`farm check`: power, console, bootloader, golden image and disk, once, for someone who wires up a board."""
+"""One look at a board from power off: power, console, bootloader, golden image, disk, bus, clock, wear.
+
+`farm check` shows it to someone who wires up a board; before a campaign it decides whether a board takes part.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from farm.board import proof
 from farm.board.batch import capture
 from farm.board.console import ConsoleWire
-from farm.board.facts import Facts, parse_probe, probe_script
+from farm.board.facts import Fact, Facts, parse_probe, probe_script
 from farm.board.safety import UnsafeError, check_disk, writable
 from farm.board.strategy import FarmStrategy, explain
-from farm.errors import FarmError
+from farm.errors import BoardError, FarmError
+from farm.fleet import health
 from farm.fleet.env import BoardEnv
+from farm.store.health import HealthRecord
+
+_CLOCK_WAIT_S = 2.0
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the check and what came of it."""
+    """One step of the check and what came of it; `facts` are on the step that found them out."""
 
     name: str
     ok: bool
     text: str
     seconds: float
+    facts: Mapping[str, Fact] = field(default_factory=dict)
 
 
 def open_strategy(board: BoardEnv) -> FarmStrategy:
@@ -35,20 +43,44 @@ def open_strategy(board: BoardEnv) -> FarmStrategy:
     from farm.errors import UserError
 
     try:
-        target = Environment(str(board.path)).get_target("main")
+        target = Environment(str(board.path)).get_target(board.target)
         strategy: FarmStrategy = target.get_driver(FarmStrategy, activate=False)
     except (InvalidConfigError, NoDriverFoundError, TypeError, ValueError, ImportError) as problem:
-        raise UserError(f"labgrid refuses it: {problem}", file=board.path, key="targets.main") from problem
+        raise UserError(
+            f"labgrid refuses it: {problem}", file=board.path, key=f"targets.{board.target}"
+        ) from problem
     return strategy
 
 
-def check(board: BoardEnv, log: Path) -> Iterator[Step]:
+def examine(
+    board: BoardEnv,
+    strategy: FarmStrategy,
+    log: Path,
+    last: Mapping[str, object] | None,
+    show: Callable[[Step], None] = lambda step: None,
+) -> HealthRecord:
+    """Check a board, showing each step, and say how it is; the caller stores that."""
+    began = time.time()
+    facts: dict[str, Fact] = {}
+    bad: list[str] = []
+    for step in check(board, strategy, log, last):
+        show(step)
+        facts.update(step.facts)
+        if not step.ok:
+            bad.append(f"{step.name}: {step.text}")
+    return HealthRecord(board.name, began, not bad, "; ".join(bad), "check", facts)
+
+
+def check(
+    board: BoardEnv, strategy: FarmStrategy, log: Path, last: Mapping[str, object] | None
+) -> Iterator[Step]:
     """Bring the board up once from power off with its golden image and look at it; off again at the end.
 
-    Yields each step as it ends; the first one that fails is the last but for power off.
+    `last` are the facts of the last check that it passed. Yields each step as it ends; the first one that fails to
+    bring the board up is the last but for power off.
     """
-    strategy = open_strategy(board)
     strategy.watched.watch.log_to(log)
+    strategy.bundle = None
     try:
         for name, text in (
             ("off", "power is off, the switch says so"),
@@ -72,26 +104,57 @@ def check(board: BoardEnv, log: Path) -> Iterator[Step]:
         began = time.monotonic()
         try:
             script = probe_script(board.farm.disk.controller, {})
-            raw = capture(ConsoleWire(strategy.watched), script, board.farm.deadlines.facts)
+            wire = ConsoleWire(strategy.watched)
+            raw = capture(wire, script, board.farm.deadlines.facts)
             facts = parse_probe(raw.decode("utf-8", "replace"))
+            probed = (began, time.monotonic())
+            yield from _look(board, strategy, facts, began, last)
+            if board.farm.virtual is None or board.farm.virtual.icount is None:
+                yield _clock(wire, board, facts, probed)
         except FarmError as problem:
-            yield Step("facts", False, str(problem), time.monotonic() - began)
-            return
-        yield from _look(board, strategy, facts, began)
+            yield Step(
+                "facts", False, problem.reason if isinstance(problem, BoardError) else str(problem), 0.0
+            )
     finally:
         try:
             strategy.recover()
         except FarmError as problem:
             yield Step("off", False, str(problem), 0.0)
-        strategy.target.cleanup()
+        strategy.watched.watch.log_to(None)
 
 
-def _look(board: BoardEnv, strategy: FarmStrategy, facts: Facts, began: float) -> Iterator[Step]:
+def _clock(wire: ConsoleWire, board: BoardEnv, facts: Facts, probed: tuple[float, float]) -> Step:
+    """The board's clock has to run as ours does: every time that a board measures is measured with it."""
+    time.sleep(_CLOCK_WAIT_S)
+    asked = time.monotonic()
+    said = capture(wire, "cat /proc/uptime", board.farm.deadlines.facts).decode("ascii", "replace").split()
+    answered = time.monotonic()
+    try:
+        passed = float(said[0]) - float(str(facts.values["uptime_s"]))
+    except (ValueError, IndexError, KeyError):
+        return Step("clock", False, "the board does not say how long it has been up", 0.0)
+    doubt = health.clock_doubt(passed, asked - probed[1], answered - probed[0])
+    return Step(
+        "clock", not doubt, doubt or f"runs as ours does ({passed:.1f} s passed)", answered - probed[1]
+    )
+
+
+def _look(
+    board: BoardEnv,
+    strategy: FarmStrategy,
+    facts: Facts,
+    began: float,
+    last: Mapping[str, object] | None,
+) -> Iterator[Step]:
     bundle = strategy.bundle
     assert bundle is not None
     doubts = proof.check_banner(facts, bundle.banner) + proof.check_args(facts, bundle.args)
     yield Step(
-        "proof", not doubts, "; ".join(doubts) or str(facts.values["banner"]), time.monotonic() - began
+        "proof",
+        not doubts,
+        "; ".join(doubts) or str(facts.values["banner"]),
+        time.monotonic() - began,
+        dict(facts.values),
     )
     try:
         check_disk(board.farm.disk, facts.disk)
@@ -103,6 +166,11 @@ def _look(board: BoardEnv, strategy: FarmStrategy, facts: Facts, began: float) -
     except UnsafeError as problem:
         yield Step("disk", False, problem.reason, 0.0)
         return
+    for name, doubt, fine in (
+        ("bus", health.bus_doubt(facts.values, last), "as at the last good check" if last else "noted"),
+        ("wear", health.wear_doubt(facts.values), health.life_text(facts.values) or "the card does not say"),
+    ):
+        yield Step(name, not doubt, doubt or fine, 0.0)
     yield Step(
         "tools", "dd" in facts.tools or "fio" in facts.tools, ", ".join(sorted(facts.tools)) or "none", 0.0
     )

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from farm import __version__
 from farm.campaign import Campaign
+from farm.errors import BoardError
 from farm.fleet.env import BoardEnv
 from farm.runner import worker
 from farm.runner.boot import Task, make_bundle
-from farm.runner.messages import BoardOver, BootDone, Message
+from farm.runner.messages import BoardOver, BootDone, Checked, Message
 from farm.schedule import PlannedBoot, schedule
 from farm.store.db import Store
+from farm.store.health import HealthRecord
 from farm.store.records import RunRecord, RunStatus
+from farm.workload import command as command_for
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,10 @@ class Outcome:
 @dataclass
 class _Worker:
     board: str
-    process: SpawnProcess
+    process: ForkServerProcess
     pipe: Connection
+    patience: float
+    heard: float
     over: BoardOver | None = None
 
 
@@ -54,9 +60,11 @@ def run(
     seed: int,
     tell: Callable[[Message], None],
     resume: str | None = None,
+    check: bool = False,
 ) -> Outcome:
     """Run a campaign on its boards, or go on with the run `resume`, and return how it ended.
 
+    With `check` every board has to pass its health check first. A board that gives up goes on record as unwell.
     Every boot is committed before its board goes on. Raises UserError for images that are missing or wrong and StoreError
     where results cannot be kept; boards that give up are part of the outcome.
     """
@@ -74,7 +82,17 @@ def run(
     try:
         for board in boards:
             todo, tried = _left(store, run_id, board.name, planned)
-            task = Task(run_id, board, campaign, home / "logs" / run_id, bundles[board.name])
+            last = store.health.last_good(board.name)
+            task = Task(
+                run_id,
+                board,
+                campaign,
+                home / "logs" / run_id,
+                bundles[board.name],
+                {key: value for key, value in os.environ.items() if key.startswith(("LG_", "FARM_"))},
+                check,
+                last.facts if last else None,
+            )
             workers.append(_start(task, todo, tried))
         _serve(workers, store, tell)
         status = "failed" if all(one.over and one.over.exit_code for one in workers) else "done"
@@ -126,37 +144,74 @@ def _left(
 
 
 def _start(task: Task, boots: list[PlannedBoot], tried: list[int]) -> _Worker:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    # One import of labgrid for all boards. The server is started by exec and opens no gRPC channel, so its children may.
+    context.set_forkserver_preload(["farm.runner.worker"])
     ours, theirs = context.Pipe()
     process = context.Process(
         target=worker.main, args=(theirs, task, boots, tried), name=f"farm-{task.board.name}", daemon=True
     )
     process.start()
     theirs.close()
-    return _Worker(task.board.name, process, ours)
+    return _Worker(task.board.name, process, ours, patience(task), time.monotonic())
+
+
+def patience(task: Task) -> float:
+    """Seconds without a message after which a board's process is taken for hung.
+
+    Between two messages lies at most one step with its retries (flash: fetch, write and read back of each part), or
+    one trial; both have deadlines of their own in the worker, so this is for a worker that keeps none any more.
+    """
+    limits = task.board.farm.deadlines
+    if limits.silence is not None:
+        return limits.silence
+    step = max(limits.power, limits.bootloader, limits.flash, limits.boot, limits.facts)
+    commands = [command_for(one, "/dev/null") for one in task.campaign.workloads]
+    trial = max((one.timeout_s + one.prepare_timeout_s for one in commands), default=0.0)
+    return 300 + 12 * step + 2 * trial
 
 
 def _serve(workers: list[_Worker], store: Store, tell: Callable[[Message], None]) -> None:
-    """Take messages until every worker is over; a worker that dies without a word costs its board only."""
+    """Take messages until every worker is over; one that dies or hangs costs its board only."""
     while live := {one.pipe: one for one in workers if one.over is None}:
-        for pipe in wait(list(live)):
+        next_due = min(one.heard + one.patience for one in live.values())
+        for pipe in wait(list(live), timeout=max(0.0, next_due - time.monotonic())):
             assert isinstance(pipe, Connection)
-            one = live[pipe]
-            try:
-                message: Message = pipe.recv()
-            except (EOFError, OSError):
-                one.process.join(5)
-                one.over = BoardOver(one.board, f"its worker died (exit {one.process.exitcode})", 3)
-                tell(one.over)
-                continue
-            if isinstance(message, BootDone):
-                store.commit_boot(message.record)
-                tell(message)
-                pipe.send("committed")
-                continue
-            if isinstance(message, BoardOver):
-                one.over = message
-            tell(message)
+            _hear(live[pipe], store, tell)
+        for one in live.values():
+            if one.over is None and time.monotonic() > one.heard + one.patience:
+                one.process.kill()
+                _give_up(one, f"its process said nothing for {one.patience:.0f} s and was killed", tell)
+
+
+def _hear(one: _Worker, store: Store, tell: Callable[[Message], None]) -> None:
+    try:
+        message: Message = one.pipe.recv()
+    except (EOFError, OSError):
+        one.process.join(5)
+        _give_up(one, f"its process died (exit {one.process.exitcode})", tell)
+        return
+    one.heard = time.monotonic()
+    if isinstance(message, BootDone):
+        store.commit_boot(message.record)
+    elif isinstance(message, Checked):
+        store.health.add(message.record)
+    elif isinstance(message, BoardOver):
+        if message.exit_code == BoardError.exit_code and not message.checked:
+            store.health.add(HealthRecord(message.board, time.time(), False, message.reason, "run"))
+        one.over = message
+    tell(message)
+    if isinstance(message, (BootDone, Checked)):
+        try:
+            one.pipe.send("committed")
+        except OSError:  # it died in the meantime, which the next read tells
+            return
+
+
+def _give_up(one: _Worker, reason: str, tell: Callable[[Message], None]) -> None:
+    # not on record against the board: it was our own process that failed
+    one.over = BoardOver(one.board, reason, BoardError.exit_code)
+    tell(one.over)
 
 
 def _end(workers: list[_Worker]) -> None:

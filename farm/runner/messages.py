@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from farm.store.health import HealthRecord
 from farm.store.records import BootRecord
 
 
@@ -38,12 +39,20 @@ class BootDone:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """A board was checked before its first boot; the controller stores it before the board goes on."""
+
+    record: HealthRecord
+
+
+@dataclass(frozen=True)
 class BoardOver:
-    """A board is through with its share, or gave up with a reason."""
+    """A board is through with its share, or gave up with a reason; `checked` where a Checked has told that already."""
 
     board: str
     reason: str = ""
     exit_code: int = 0
+    checked: bool = False
 
 
-Message = Doing | TrialDone | BootDone | BoardOver
+Message = Doing | TrialDone | BootDone | Checked | BoardOver

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from farm.runner.messages import BoardOver, BootDone, Doing, Message, TrialDone
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message, TrialDone
 from farm.units import format_duration
 
 
@@ -69,6 +69,9 @@ class ProgressView:
             self.lines[message.board] = f"{message.variant}: trial {message.done}/{message.total}{sign}"
         elif isinstance(message, BootDone):
             self._boot(message)
+        elif isinstance(message, Checked):
+            record = message.record
+            self._print(f"{record.board}: check {'passed' if record.ok else 'FAILED: ' + record.reason}")
         elif isinstance(message, BoardOver):
             self.lines[message.board] = "done" if not message.exit_code else "gave up"
             if message.reason:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.console import Console
 from farm.campaign import Campaign, load_campaign
 from farm.errors import UserError
 from farm.fleet import boards as fleet
+from farm.fleet import busy, choice, coordinator, places
 from farm.influx.config import load_config
 from farm.paths import home
 from farm.report import compare_view, terminal
@@ -33,18 +34,39 @@ def run_campaign(
     start: bool,
     out: Console,
     err: Console,
+    count: int | None = None,
+    check: bool = False,
+    through: str | None = None,
 ) -> int:
     """Run the campaign in `file` and print what came of it; returns the exit code.
 
-    `start` brings virtual boards up first. Raises UserError, BoardError and StoreError.
+    `boards` are names or tags (`board=rk3568`, then `count` of them). `start` brings virtual boards up first. With
+    `check` boards have to pass their health check, which also lets quarantined ones back. `through` is the HOST:PORT
+    of labgrid's coordinator to take the boards from, or `lab` for the virtual lab's. Raises UserError, BoardError and
+    StoreError.
     """
     campaign = load_campaign(file)
-    names = list(boards or campaign.boards)
-    if not names:
+    asked = list(boards or campaign.boards)
+    if not asked:
         raise UserError("names no boards; add boards: or give --board", file=file)
-    envs = fleet.ready(names, home(), start=start, say=lambda line: err.print(line, markup=False))
+
+    def say(line: str) -> None:
+        err.print(line, markup=False, soft_wrap=True)
+
+    address = None if through == "lab" else through
+    envs = fleet.ready(choice.named(asked, count, home(), address), home(), start=start, say=say)
+    if through == "lab":
+        address = coordinator.up(home())
     database = home() / "farm.db"
-    with Store.open(database, create=True) as store:
+    with Store.open(database, create=True) as store, ExitStack() as held:
+        if not check:
+            envs = choice.fit(envs, store, say)
+        held.enter_context(busy.hold(envs, home(), f"farm run {campaign.name}"))
+        if address:
+            envs = choice.remote(envs)
+            places.use(address)
+            held.enter_context(places.taken(address, tuple(env.place for env in envs if env.place)))
+        names = [env.name for env in envs]
         going_on = store.run(resume).id if resume else None
         seed = _seed(store, campaign, seed, going_on)
         plan = plan_run(campaign, envs, seed)
@@ -57,7 +79,6 @@ def run_campaign(
         )
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            names = [env.name for env in envs]
             with _exported(database) as nudge, ProgressView(err, total, plan.seconds / total, names) as view:
 
                 def tell(message: Message) -> None:
@@ -65,7 +86,9 @@ def run_campaign(
                     if isinstance(message, BootDone):
                         nudge()
 
-                outcome = controller.run(campaign, envs, store, home(), seed=seed, tell=tell, resume=going_on)
+                outcome = controller.run(
+                    campaign, envs, store, home(), seed=seed, tell=tell, resume=going_on, check=check
+                )
         finally:
             signal.signal(signal.SIGTERM, before)
         terminal.print_compare(compare_view.compare_table(store, outcome.run_id), out)

@@ -12,12 +12,18 @@ import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
-from farm.errors import FarmError
+from farm.board.strategy import FarmStrategy
+from farm.errors import BoardError, FarmError
+from farm.runner import checkup
 from farm.runner.boot import BootRunner, Task
-from farm.runner.messages import BoardOver, BootDone, Message
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message
 from farm.schedule import PlannedBoot
 
 _PR_SET_PDEATHSIG = 1
+
+
+class LeftOut(BoardError):
+    """The board did not pass its check before the run."""
 
 
 class _Stopped(Exception):
@@ -31,6 +37,7 @@ def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: S
     this returns, unless the process is killed.
     """
     _die_with_parent()
+    os.environ.update(task.environ)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)
 
@@ -43,7 +50,9 @@ def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: S
     except (_Stopped, EOFError, BrokenPipeError):
         over = BoardOver(task.board.name, "stopped", 0)
     except FarmError as problem:
-        over = BoardOver(task.board.name, str(problem), problem.exit_code)
+        over = BoardOver(
+            task.board.name, str(problem), problem.exit_code, checked=isinstance(problem, LeftOut)
+        )
     except Exception as problem:  # a bug of ours must cost one board, and say where it is
         logging.disable(logging.NOTSET)
         logging.exception("worker of %s", task.board.name)
@@ -53,19 +62,15 @@ def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: S
 
 
 def _run(task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int], pipe: Connection) -> None:
-    # imported here: labgrid brings gRPC, which must not be running in the process that starts workers
-    from labgrid import Environment
-
-    from farm.board.strategy import FarmStrategy
-
     def stop(signum: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise _Stopped
 
-    target = Environment(str(task.board.path)).get_target("main")
-    strategy: FarmStrategy = target.get_driver(FarmStrategy, activate=False)
+    strategy = checkup.open_strategy(task.board)
     signal.signal(signal.SIGTERM, stop)
     try:
+        if task.check:
+            _check(task, strategy, pipe)
         runner = BootRunner(task, strategy, pipe.send)
         for planned, tried in zip(boots, attempts, strict=True):
             for attempt in range(tried, tried + task.board.farm.power_cycles):
@@ -78,7 +83,23 @@ def _run(task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int], pipe
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with contextlib.suppress(FarmError):
             strategy.recover()
-        target.cleanup()
+        strategy.target.cleanup()
+
+
+def _check(task: Task, strategy: FarmStrategy, pipe: Connection) -> None:
+    board = task.board
+    record = checkup.examine(
+        board,
+        strategy,
+        task.logs / board.name / "check.log",
+        task.last,
+        lambda step: pipe.send(Doing(board.name, -1, "check", step.name)),
+    )
+    pipe.send(Checked(record))
+    pipe.recv()
+    if not record.ok:
+        # its record is the check's; a second one would count the failure twice
+        raise LeftOut(f"left out, because it failed its check: {record.reason}", board=board.name)
 
 
 def _die_with_parent() -> None:

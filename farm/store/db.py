@@ -15,6 +15,7 @@ from farm.errors import StoreError, UserError
 from farm.store import outbox, rows
 from farm.store.codec import MAX_RAW, Packed, json_in, pack, text_in, text_out, unpack
 from farm.store.failure import sentences
+from farm.store.health import Health
 from farm.store.records import (
     BootRecord,
     RunRecord,
@@ -35,6 +36,7 @@ class Store:
     def __init__(self, db: sqlite3.Connection, path: Path) -> None:
         self._db, self.path = db, path
         self.outbox = outbox.Outbox(self)
+        self.health = Health(self)
 
     @classmethod
     def open(cls, path: Path | str, *, create: bool = False, wait_s: float = 30.0) -> Store:

@@ -107,6 +107,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE INDEX outbox_waiting ON outbox (id) WHERE sent IS NULL AND refused = ''",
     ),
+    (
+        """
+        CREATE TABLE health (
+            id INTEGER PRIMARY KEY,
+            board TEXT NOT NULL,
+            at REAL NOT NULL,
+            ok INTEGER NOT NULL CHECK (ok IN (0, 1)),
+            reason TEXT NOT NULL,
+            origin TEXT NOT NULL CHECK (origin IN ('check', 'run')),
+            facts TEXT NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX health_by_board ON health (board, id)",
+    ),
 )
 
 

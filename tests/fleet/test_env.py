@@ -72,7 +72,9 @@ def test_slots_must_not_overlap(tmp_path) -> None:
 
 
 def test_an_unknown_image_names_the_known_ones(tmp_path) -> None:
-    with pytest.raises(UserError, match=r"image 'nothing' is neither a file nor an entry .*\(there: kernel\)"):
+    with pytest.raises(
+        UserError, match=r"image 'nothing' is neither a file nor an entry .*\(there: kernel\)"
+    ):
         load(tmp_path).image("nothing", beside=tmp_path)
 
 
