@@ -17,6 +17,7 @@ KERNELS = """\
 name: kernels-test
 boards: [virt-rk3568]
 boots: 2
+trials: 1
 variants:
   old: {baseline: true, kernel: kernel-6.1, modules: modules-6.1, expect: {kernel: "6.1."}}
   new: {kernel: kernel-6.12, modules: modules-6.12, expect: {kernel: "6.12."}}
@@ -28,6 +29,7 @@ SLOW = """\
 name: slow-test
 boards: [virt-rk3568]
 boots: 2
+trials: 1
 variants:
   only: {baseline: true}
 workloads:
