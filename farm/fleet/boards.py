@@ -11,6 +11,7 @@ from farm.errors import BoardError, UserError
 from farm.fleet import env
 from farm.fleet.env import BoardEnv
 from farm.virtual import images, lab
+from farm.virtual.recipes import needed_by
 
 
 def load(names: Iterable[str], home: Path) -> list[BoardEnv]:
@@ -45,7 +46,7 @@ def ready(names: Iterable[str], home: Path, *, start: bool, say: Callable[[str],
     if not virtual:
         return found
     if start:
-        images.ensure(say=say)
+        images.ensure(needed_by(virtual.values()), say=say)
         os.environ.update(lab.up(virtual, home).environment())
     else:
         there = {board.name for board in lab.status(home)}

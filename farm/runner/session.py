@@ -16,7 +16,8 @@ from farm.fleet import boards as fleet
 from farm.fleet import busy, choice, coordinator, places
 from farm.influx.config import load_config
 from farm.paths import home
-from farm.report import compare_view, terminal
+from farm.report import terminal
+from farm.report.study import study
 from farm.runner import controller
 from farm.runner.messages import BootDone, Message
 from farm.runner.planning import plan_run
@@ -91,7 +92,7 @@ def run_campaign(
                 )
         finally:
             signal.signal(signal.SIGTERM, before)
-        terminal.print_compare(compare_view.compare_table(store, outcome.run_id), out)
+        terminal.print_study(study(store, outcome.run_id), out)
     for text in (
         f"run:      {outcome.run_id} ({outcome.status})",
         f"database: {database}",
