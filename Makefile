@@ -3,7 +3,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench simulate lock clean
+.PHONY: demo test lint bench simulate screenshots lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/farm demo
@@ -21,6 +21,12 @@ bench: $(VENV)/.ready
 
 simulate: $(VENV)/.ready
 	$(BIN)/python -m farm.analysis.simulate
+
+# The pictures of the report in docs/, from a database and a run.
+DB ?= .farm/farm.db
+RUN ?= latest
+screenshots: $(VENV)/.ready
+	$(BIN)/python -m tests.screenshots $(DB) $(RUN)
 
 # System packages, virtual environment with the locked versions, farm itself.
 $(VENV)/.ready: requirements.lock pyproject.toml .ci/setup .ci/packages

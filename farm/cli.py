@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sys
 from collections.abc import Iterable
@@ -496,6 +497,8 @@ def version() -> None:
 
 def main() -> None:
     """Entry point: every error becomes a sentence on stderr and an exit code."""
+    # The products here are too small for threads, which would wait for each other on a machine that runs boards.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app()
     except FarmError as problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -108,6 +108,16 @@ def _workloads(
     for block in study.table.blocks:
         for row in block.rows:
             rows.setdefault(row.label, []).append((block, row))
+    main = study.judged[0]
+    values = _Values(
+        main.metric,
+        _cut(main.tables, styles),
+        {metric: _cut(latencies[metric], styles) for metric in PERCENTILES if metric in latencies},
+    )
+    tried: dict[str, set[float]] = {board.name: set() for board in study.boards}
+    if not study.table.imported:  # the order of those is unknown
+        for boot in study.boots:
+            tried[boot.board].add(float(boot.index))
     for label, members in rows.items():
         boards = dict.fromkeys(block.board for block, _ in members)
         yield Workload(
@@ -116,12 +126,12 @@ def _workloads(
             cells=tuple(_cell(study, study.table, block, row, styles) for block, row in members),
             plots=tuple(
                 _plots(
-                    study,
                     board,
                     label,
                     [row for block, row in members if block.board == board],
                     styles,
-                    latencies,
+                    values,
+                    tried[board],
                 )
                 for board in boards
             ),
@@ -162,15 +172,9 @@ def _side(
 
 
 def _plots(
-    study: Study,
-    board: str,
-    label: str,
-    rows: Sequence[Row],
-    styles: Mapping[str, int],
-    latencies: Mapping[str, Tables],
+    board: str, label: str, rows: Sequence[Row], styles: Mapping[str, int], values: _Values, tried: Set[float]
 ) -> Plots:
-    main = study.judged[0]
-    lanes, lost = _lanes(study, main.tables, board, label, styles)
+    lanes = values.main[board].of(label) if board in values.main else []
     intervals = []
     for row in rows:
         low, ratio, high = (getattr(row.verdict, name, None) for name in ("low", "ratio", "high"))
@@ -184,42 +188,56 @@ def _plots(
             base = row.base.value
             intervals.append(svg.Interval(styles[row.cand.variant], base * low, base * ratio, base * high))
     tails: dict[str, list[tuple[int, float]]] = {}
-    for metric in PERCENTILES:
-        if metric in latencies:
-            own, _ = _lanes(study, latencies[metric], board, label, styles)
-            points = [(lane.style, float(np.median(lane.values))) for lane in own if len(lane.values)]
-            if points:
-                tails[metric[4:-3]] = points
+    for metric, cut in values.latencies.items():
+        own = cut[board].of(label) if board in cut else []
+        if points := [(lane.style, float(np.median(lane.values))) for lane in own if len(lane.values)]:
+            tails[metric[4:-3]] = points
     what = f"{label} on {board}"
+    lost = sorted(tried - {place for lane in lanes for place in lane.places.tolist()})
     return Plots(
         board=board,
-        dots=svg.dots(main.metric, lanes, intervals, f"{what}: every boot, medians, interval of the change"),
-        order=Markup("")
-        if study.table.imported
-        else svg.order(main.metric, lanes, lost, f"{what}: boots in order"),
+        dots=svg.dots(
+            values.metric, lanes, intervals, f"{what}: every boot, medians, interval of the change"
+        ),
+        order=svg.order(values.metric, lanes, lost, f"{what}: boots in order") if tried else Markup(""),
         tails=svg.percentiles(tails, f"{what}: latency percentiles"),
     )
 
 
-def _lanes(
-    study: Study, tables: Tables, board: str, label: str, styles: Mapping[str, int]
-) -> tuple[list[svg.Lane], list[float]]:
-    """The boots of each variant, and the places of boots that have no value."""
-    table = tables.get(board)
-    names = [one.label for one in table.series] if table is not None else []
-    if table is None or label not in names:
-        return [], []
-    column = table.values[:, names.index(label)]
-    variants, places = np.array(table.variants, dtype=object), np.array(table.indexes, dtype=np.float64)
-    there = np.isfinite(column)
-    lanes = [
-        svg.Lane(name, style, column[of_it], places[of_it])
-        for name, style in styles.items()
-        if (of_it := there & (variants == name)).any() or (variants == name).any()
-    ]
-    measured = set(places[there].tolist())
-    tried = {float(boot.index) for boot in study.boots if boot.board == board}
-    return lanes, sorted(tried - measured)
+@dataclass(frozen=True)
+class _Values:
+    """What is plotted: the main metric and latencies, by board."""
+
+    metric: str
+    main: Mapping[str, _Lanes]
+    latencies: Mapping[str, Mapping[str, _Lanes]]
+
+
+class _Lanes:
+    """One board's table of one metric, cut into variants once for all of its workloads."""
+
+    def __init__(self, table: BoardSeries, styles: Mapping[str, int]) -> None:
+        names = np.array(table.variants, dtype=object)
+        self._values = table.values
+        self._places = np.array(table.indexes, dtype=np.float64)
+        self._columns = {one.label: number for number, one in enumerate(table.series)}
+        self._of = {name: mine for name in styles if (mine := names == name).any()}
+        self._styles = styles
+
+    def of(self, label: str) -> list[svg.Lane]:
+        """A lane for each variant that the board has boots of; empty where the table has no such series."""
+        if label not in self._columns:
+            return []
+        column = self._values[:, self._columns[label]]
+        there = np.isfinite(column)
+        return [
+            svg.Lane(name, self._styles[name], column[mine & there], self._places[mine & there])
+            for name, mine in self._of.items()
+        ]
+
+
+def _cut(tables: Tables, styles: Mapping[str, int]) -> dict[str, _Lanes]:
+    return {board: _Lanes(table, styles) for board, table in tables.items()}
 
 
 def _tail_rows(study: Study, tail: CompareTable, styles: Mapping[str, int]) -> list[tuple[str, Cell]]:

@@ -58,7 +58,7 @@ def _table(board: str, rows: list[ValueRow], workloads: Sequence[str]) -> BoardS
     line = {boot_id: number for number, boot_id in enumerate(boots)}
     values = np.full((len(boots), len(series)), np.nan)
     for (boot_id, at), measured in trials.items():
-        values[line[boot_id], at] = median(measured)
+        values[line[boot_id], at] = measured[0] if len(measured) == 1 else median(measured)
     return BoardSeries(
         board=board,
         boot_ids=tuple(boots),
