@@ -28,7 +28,7 @@ from farm.report.figures import (
     visible,
 )
 from farm.report.study import Study
-from farm.report.words import IMPORTED, doubt_text, note_text
+from farm.report.words import IMPORTED, doubt_text, metric_name, note_text
 from farm.store.db import Store
 from farm.store.records import Tally
 
@@ -36,6 +36,7 @@ WIDTH = 100
 SHOWN_RAW = 1_000_000
 """Bytes of one kind of raw output that are shown; all of it is in the JSON."""
 SHOWN_NOTES = 20
+SHOWN_TAILS = 40
 NO_VERDICT = (
     "These ratios carry no verdict: whether a difference is more than the noise between boots was not tested."
 )
@@ -197,8 +198,16 @@ def print_study(study: Study, out: Console) -> None:
     for tail in study.tails:
         for block in tail.blocks:
             _line(page, "")
-            _say(page, f"{tail.metric}, where less is better", style="bold")
-            _block(page, tail, block)
+            _say(page, f"{metric_name(tail.metric).capitalize()}, where less is better", style="bold")
+            rows = block.rows
+            if len(rows) > SHOWN_TAILS:
+                rows = tuple(
+                    row for row in rows if row.verdict and row.verdict.verdict in ("faster", "slower")
+                )
+                left = len(block.rows) - len(rows[:SHOWN_TAILS])
+                _say(page, f"{left} of {len(block.rows)} rows are left out; --format json has all of them.")
+            if rows:
+                _block(page, tail, dataclasses.replace(block, rows=rows[:SHOWN_TAILS]))
     if study.agreement:
         _section(page, "Across boards")
         for found in study.agreement:
