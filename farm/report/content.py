@@ -70,6 +70,8 @@ def headline(study: Study) -> str:
     words = ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
     unstable = sum(one.unstable for one in said)
     words += f"; {unstable} of them unstable" if unstable else ""
+    split = sum(found.agreement in ("disagree", "ratios-disagree") for found in study.agreement)
+    words += f"; boards disagree about {split} of {len(study.agreement)}" if split else ""
     boards = f"{len(study.boards)} board" + ("s" if len(study.boards) != 1 else "")
     return f"{words}, from {len(said)} comparisons of workloads on {boards} (run {study.run.id}, {study.run.status})."
 
