@@ -8,29 +8,33 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.ready
 	$(BIN)/farm demo
 
-test: $(VENV)/.ready lint
+test: lint
 	$(BIN)/pytest -q --durations=10
 
-lint: $(VENV)/.ready
+lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.ready
+bench: $(VENV)/.ready-test
 	$(BIN)/python -m tests.bench
 
-simulate: $(VENV)/.ready
+simulate: $(VENV)/.ready-test
 	$(BIN)/python -m farm.analysis.simulate
 
 # The pictures of the report in docs/, from a database and a run.
 DB ?= .farm/farm.db
 RUN ?= latest
-screenshots: $(VENV)/.ready
+screenshots: $(VENV)/.ready-test
 	$(BIN)/python -m tests.screenshots $(DB) $(RUN)
 
 # System packages, virtual environment with the locked versions, farm itself.
 $(VENV)/.ready: requirements.lock pyproject.toml .ci/setup .ci/packages
 	.ci/setup $(VENV)
+	@touch $@
+
+$(VENV)/.ready-test: $(VENV)/.ready .ci/packages-test
+	.ci/setup $(VENV) test
 	@touch $@
 
 # For maintainers: write the lock anew from pyproject.toml.
