@@ -363,6 +363,27 @@ def console(
     attach(env)
 
 
+@app.command(epilog="Example: farm trend --board virt-rk3568 --metric lat_p99_ns")
+def trend(
+    metric: Annotated[str, typer.Option(help="Metric, such as bw_bytes or lat_p99_ns.")] = "bw_bytes",
+    campaign: Annotated[str | None, typer.Option(help="Only runs of this campaign.")] = None,
+    branch: Annotated[str | None, typer.Option(help="Only runs of this branch.")] = None,
+    board: Annotated[str | None, typer.Option(help="Only this board.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find change points over nightly runs: since which run and kernel, by how much."""
+    from farm.report.trend import print_trends
+    from farm.runner.trends import find
+    from farm.store.db import Store
+
+    with Store.open(_database()) as store:
+        found = find(store, metric=metric, campaign=campaign, branch=branch, board=board)
+    if as_json:
+        _print_json([one.to_dict() for one in found])
+    else:
+        print_trends(found, out)
+
+
 @app.command(epilog="Example: farm push --all")
 def push(
     everything: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +16,10 @@ from farm.errors import UserError
 from farm.fleet import boards as fleet
 from farm.fleet import busy, choice, coordinator, places
 from farm.influx.config import load_config
+from farm.influx.findings import put_verdicts
 from farm.paths import home
 from farm.report import terminal
-from farm.report.study import study
+from farm.report.study import Study, study
 from farm.runner import controller
 from farm.runner.messages import BootDone, Message
 from farm.runner.planning import plan_run
@@ -92,7 +94,9 @@ def run_campaign(
                 )
         finally:
             signal.signal(signal.SIGTERM, before)
-        terminal.print_study(study(store, outcome.run_id), out)
+        made = study(store, outcome.run_id)
+        _record_verdicts(store, made)
+        terminal.print_study(made, out)
     for text in (
         f"run:      {outcome.run_id} ({outcome.status})",
         f"database: {database}",
@@ -100,6 +104,20 @@ def run_campaign(
     ):
         out.print(text, markup=False, soft_wrap=True)
     return outcome.exit_code
+
+
+def _record_verdicts(store: Store, made: Study) -> None:
+    """Verdicts wait in the outbox like every other result, whether or not a server is configured."""
+    for judged in made.judged:
+        for board, series in judged.tables.items():
+            for direction in dict.fromkeys(one.rw for one in series.series):
+                names = {one.label: one.workload for one in series.series if one.rw == direction}
+                found = [
+                    dataclasses.replace(verdict, workload=names[label])
+                    for (where, _, label), verdict in judged.verdicts.items()
+                    if where == board and label in names
+                ]
+                put_verdicts(store, made.run.id, board, found, metric=judged.metric, direction=direction)
 
 
 @contextmanager
