@@ -84,5 +84,7 @@ def look() -> list[Finding]:
         _file("/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring", virtual),
         _program("apt-get", "apt", virtual),
         _file("/usr/sbin/ser2net", "ser2net", "the virtual lab behind a coordinator"),
+        _program("fastboot", "fastboot", "boards flashed by fastboot"),
+        _program("rkdeveloptool", "rkdeveloptool", "boards flashed by rockusb"),
         _program("labgrid-client", "python3-venv, then make demo", real),
     ]

@@ -49,6 +49,10 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
         "uboot": {"UBootDriver", None},
         "shell": "ShellDriver",
         "tftp": {"TFTPProviderDriver", None},
+        "fastboot": {"AndroidFastbootDriver", None},
+        "rockusb": {"RKUSBDriver", None},
+        "mux": {"USBSDMuxDriver", None},
+        "storage": {"USBStorageDriver", None},
     }
 
     status: Status = attr.ib(default=Status.unknown)
@@ -66,7 +70,16 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
     def _ports(self) -> Ports:
         if self.tftp is not None:
             self.target.activate(self.tftp)
-        return Ports(self.uboot, self.tftp, self.console)
+        return Ports(
+            self.uboot,
+            self.tftp,
+            self.console,
+            self.fastboot,
+            self.rockusb,
+            self.mux,
+            self.storage,
+            self.target.activate,
+        )
 
     @property
     def watched(self) -> WatchedSerialDriver:
@@ -107,7 +120,7 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
             began = time.monotonic()
             self._on()
         elif status is Status.flashed:
-            self._go(Status.bootloader)
+            self._go(Status[self.method.begins])
             began = time.monotonic()
             self._flash()
         else:
@@ -160,6 +173,8 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
         self.report = self.method.flash(self._ports, self.bundle, self.block.deadlines.flash)
         if self.report.written and self.method.needs_power_cycle:
             self._off()
+            self._on()
+        elif self.method.begins == "off":
             self._on()
 
     def _boot(self) -> None:

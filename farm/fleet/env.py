@@ -87,19 +87,17 @@ class Netboot(_Block):
     boot: str = "booti"
 
 
-class UBootWrite(_Block):
-    """TFTP into memory, write to the boot device with U-Boot, read back, compare CRCs, boot from the device."""
+class _Raw(_Block):
+    """Ranges of the boot device hold the parts; U-Boot reads them from there into memory and starts them."""
 
-    method: Literal["uboot-write"]
     load: Load
     interface: Literal["virtio", "mmc"]
     device: int = 0
     slots: Mapping[str, Slot]
-    network: tuple[str, ...] = ("setenv autoload no", "dhcp")
     boot: str = "booti"
 
     @model_validator(mode="after")
-    def _check(self) -> UBootWrite:
+    def _check(self) -> _Raw:
         ranges = sorted((slot.start, slot.start + slot.size, name) for name, slot in self.slots.items())
         for (_, end, first), (start, _, second) in pairwise(ranges):
             if start < end:
@@ -113,7 +111,60 @@ class UBootWrite(_Block):
         return self
 
 
-Flash = Annotated[Netboot | UBootWrite, Field(discriminator="method")]
+class UBootWrite(_Raw):
+    """TFTP into memory, write to the boot device with U-Boot, read back, compare CRCs, boot from the device."""
+
+    method: Literal["uboot-write"]
+    network: tuple[str, ...] = ("setenv autoload no", "dhcp")
+
+
+class Rockusb(_Raw):
+    """rkdeveloptool on the host writes the slots over USB and reads them back; U-Boot boots from them."""
+
+    method: Literal["rockusb"]
+    enter: tuple[str, ...] = Field(
+        default=("mmc dev 0", "rockusb 0 mmc 0"), description="at U-Boot's prompt; the last one stays"
+    )
+    tool: str = "rkdeveloptool"
+    loader: str | None = Field(
+        default=None, description="a loader file, sent first to a board in maskrom mode"
+    )
+
+
+class SdMux(_Raw):
+    """The card is switched over to the host, which writes the slots and reads them back, and back to the board."""
+
+    method: Literal["sdmux"]
+
+
+Partition = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,36}$")]
+
+
+class Fastboot(_Block):
+    """The host's fastboot writes partitions; U-Boot loads from them. What was written cannot be read back."""
+
+    method: Literal["fastboot"]
+    enter: tuple[str, ...] = Field(
+        default=("fastboot usb 0",), description="at U-Boot's prompt; the last one stays"
+    )
+    partitions: Mapping[Literal["kernel", "initrd", "dtb"], Partition]
+    slot: Literal["a", "b"] | None = Field(
+        default=None, description="appended to the partitions' names as _a or _b, and made active"
+    )
+    read: tuple[str, ...] = Field(
+        min_length=1, description="U-Boot commands that load the partitions to the addresses of load:"
+    )
+    load: Load
+    boot: str = "booti"
+
+    @model_validator(mode="after")
+    def _check(self) -> Fastboot:
+        if "kernel" not in self.partitions:
+            raise ValueError("partitions have no kernel; say where the kernel may be written")
+        return self
+
+
+Flash = Annotated[Netboot | UBootWrite | Rockusb | SdMux | Fastboot, Field(discriminator="method")]
 
 
 class Golden(_Block):

@@ -59,7 +59,7 @@ def rows(home: Path, names: Sequence[str] | None = None, address: str | None = N
             except UserError as problem:
                 if names:
                     raise
-                found.append(BoardRow(name, "", "wrong", str(problem), "", "", None, "", {}))
+                found.append(BoardRow(name, "", "wrong", str(problem).splitlines()[0], "", "", None, "", {}))
                 continue
             one = virtual_address if board.farm.virtual is not None else address
             there = known.get(one) if one else None

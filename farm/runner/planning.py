@@ -6,20 +6,19 @@ from collections.abc import Sequence
 
 from farm.campaign import Campaign, Variant
 from farm.errors import UserError
-from farm.fleet.env import Area, BoardEnv, UBootWrite
+from farm.fleet.env import Area, BoardEnv, Fastboot, Flash, Netboot
 from farm.plan import BoardFacts, Plan, ScratchArea, plan
 
 
 def plan_run(campaign: Campaign, boards: Sequence[BoardEnv], seed: int) -> Plan:
-    """What the run would do. Images that are not built yet count as 0 bytes; nothing is touched. Raises UserError."""
+    """What the run would do. Images that are listed but not there yet count as 0 bytes, see `missing`. Raises UserError."""
     return plan(campaign, [_facts(campaign, board) for board in boards], seed=seed)
 
 
 def _facts(campaign: Campaign, board: BoardEnv) -> BoardFacts:
     block = board.farm
     flash = block.flash
-    writes = isinstance(flash, UBootWrite)
-    device = f"{flash.interface} {flash.device}" if isinstance(flash, UBootWrite) else ""
+    writes = not isinstance(flash, Netboot)
     return BoardFacts(
         name=board.name,
         disk=f"{block.disk.type} behind {block.disk.controller}",
@@ -27,13 +26,21 @@ def _facts(campaign: Campaign, board: BoardEnv) -> BoardFacts:
         files=_area("files", block.scratch.files),
         boot_s=block.boot_seconds,
         flash_method=flash.method,
-        flash_device=device,
+        flash_device=_device(flash),
         flash_bytes={
             name: _size(campaign, board, one) if writes else 0 for name, one in campaign.variants.items()
         },
         write_rate=block.write_rate,
         alone=block.measure_alone,
     )
+
+
+def _device(flash: Flash) -> str:
+    if isinstance(flash, Netboot):
+        return ""
+    if isinstance(flash, Fastboot):
+        return f"partitions {', '.join(flash.partitions.values())}"
+    return f"{flash.interface} {flash.device}"
 
 
 def _area(name: str, area: Area | None) -> ScratchArea | None:
@@ -43,19 +50,45 @@ def _area(name: str, area: Area | None) -> ScratchArea | None:
     return ScratchArea(f"scratch.{name} ({where})", area.size)
 
 
-def _size(campaign: Campaign, board: BoardEnv, variant: Variant) -> int:
-    golden, total = board.farm.golden, 0
+def missing(campaign: Campaign, boards: Sequence[BoardEnv]) -> list[str]:
+    """One sentence per image of a real board that its env lists and that is not there; plans count it as 0 bytes."""
+    found = {
+        f"{board.name}: image {name} is not there yet, its size counts as 0: {problem.message}"
+        for board in boards
+        if board.farm.virtual is None
+        for variant in campaign.variants.values()
+        for name in _names(board, variant)
+        if (problem := _look(campaign, board, name)) is not None
+    }
+    return sorted(found)
+
+
+def _names(board: BoardEnv, variant: Variant) -> list[str]:
+    golden = board.farm.golden
     own_kernel = variant.kernel is not None and variant.kernel != golden.kernel
-    for name in (
+    names = (
         variant.kernel or golden.kernel,
         variant.initrd or golden.initrd,
         variant.dtb or golden.dtb,
         variant.modules or (None if own_kernel else golden.modules),
-    ):
-        if name is not None:
-            try:
-                total += board.image(name, beside=campaign.source.parent).stat().st_size
-            except UserError:
-                if board.farm.virtual is None:
-                    raise
+    )
+    return [name for name in names if name is not None]
+
+
+def _look(campaign: Campaign, board: BoardEnv, name: str) -> UserError | None:
+    try:
+        board.image(name, beside=campaign.source.parent)
+    except UserError as problem:
+        return problem
+    return None
+
+
+def _size(campaign: Campaign, board: BoardEnv, variant: Variant) -> int:
+    total = 0
+    for name in _names(board, variant):
+        problem = _look(campaign, board, name)
+        if problem is None:
+            total += board.image(name, beside=campaign.source.parent).stat().st_size
+        elif name not in board.images:
+            raise problem
     return total

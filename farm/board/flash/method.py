@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from farm.board.bundle import Bundle
 
@@ -38,11 +39,17 @@ class Ports:
     uboot: Any
     tftp: Any
     console: Any
+    fastboot: Any = None
+    rockusb: Any = None
+    mux: Any = None
+    storage: Any = None
+    activate: Callable[[Any], None] = lambda driver: None
 
 
 class FlashMethod(Protocol):
-    """One way to flash. Both calls begin at the bootloader's prompt (or what the method needs instead)."""
+    """One way to flash. `flash` begins where `begins` says, `boot` at the bootloader's prompt."""
 
+    begins: Literal["bootloader", "off"]
     needs_power_cycle: bool
 
     def flash(self, ports: Ports, bundle: Bundle, deadline_s: float) -> FlashReport:

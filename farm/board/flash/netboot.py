@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
 
 from farm.board.bundle import Bundle
 from farm.board.flash import uboot
@@ -13,6 +14,7 @@ from farm.fleet.env import Netboot
 class NetbootMethod:
     """Memory holds the variant only until power goes, so `flash` loads and `boot` starts in one life."""
 
+    begins: Literal["bootloader", "off"] = "bootloader"
     needs_power_cycle = False
 
     def __init__(self, config: Netboot) -> None:
