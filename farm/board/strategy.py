@@ -16,7 +16,7 @@ from farm.board import bundle as bundles
 from farm.board import power as power_switch
 from farm.board.bundle import Bundle
 from farm.board.console import WatchedSerialDriver
-from farm.board.flash.method import FlashReport, Ports
+from farm.board.flash.method import FlashMethod, FlashReport, Ports
 from farm.board.flash.registry import method
 from farm.errors import BoardError, FarmError, UserError
 from farm.fleet import env as envs
@@ -79,6 +79,8 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
             self.mux,
             self.storage,
             self.target.activate,
+            self.shell,
+            self._golden_shell,
         )
 
     @property
@@ -177,11 +179,24 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
         elif self.method.begins == "off":
             self._on()
 
+    def _golden_shell(self, method: FlashMethod) -> tuple[int, Any]:
+        golden = self.golden()
+        report = method.flash(self._ports, golden, self.block.deadlines.flash)
+        if report.written and method.needs_power_cycle:
+            self._off()
+            self._on()
+        method.boot(self._ports, golden)
+        if self.uboot is not None:
+            self.target.deactivate(self.uboot)
+        self._wait("boot", self.shell)
+        return report.written, self.shell
+
     def _boot(self) -> None:
         assert self.bundle is not None
         self.method.boot(self._ports, self.bundle)
-        if self.uboot is not None:
-            self.target.deactivate(self.uboot)
+        for driver in (self.uboot, self.shell):  # kexec comes from a shell
+            if driver is not None:
+                self.target.deactivate(driver)
         self._wait("boot", self.shell)
         self.console.watch.expect_restart = False
 

@@ -11,10 +11,11 @@ from farm.fleet.env import BoardEnv
 from farm.store.db import Store
 
 
-def named(asked: Sequence[str], count: int | None, home: Path, address: str | None) -> list[str]:
+def named(asked: Sequence[str], count: int | None, home: Path, through: str | None = None) -> list[str]:
     """Names of boards for what was asked: names and paths stay, `key=value` becomes boards with that tag.
 
-    Of a tag, `count` boards are taken, those that are free (all free ones for None). Raises UserError where a tag is
+    Of a tag, `count` boards are taken, those that are free (all free ones for None); `through` a coordinator's
+    HOST:PORT only boards with a place there, and with `lab` only virtual ones. Raises UserError where a tag is
     unknown, BoardError where fewer are free.
     """
     if count is not None and not any("=" in one and "/" not in one for one in asked):
@@ -24,13 +25,15 @@ def named(asked: Sequence[str], count: int | None, home: Path, address: str | No
         if "=" not in one or "/" in one:
             found.append(one)
             continue
-        found += [name for name in _tagged(one, count, home, address) if name not in found]
+        found += [name for name in _tagged(one, count, home, through) if name not in found]
     return found
 
 
-def _tagged(tag: str, count: int | None, home: Path, address: str | None) -> list[str]:
+def _tagged(tag: str, count: int | None, home: Path, through: str | None) -> list[str]:
     key, _, value = tag.partition("=")
-    every = inventory.rows(home, None, address)
+    every = inventory.rows(home, None, None if through == "lab" else through)
+    if through is not None:
+        every = [row for row in every if (row.virtual if through == "lab" else row.place)]
     there = [row for row in every if row.tags.get(key) == value]
     if not there:
         known = sorted({f"{name}={text}" for row in every for name, text in row.tags.items()})

@@ -164,7 +164,22 @@ class Fastboot(_Block):
         return self
 
 
-Flash = Annotated[Netboot | UBootWrite | Rockusb | SdMux | Fastboot, Field(discriminator="method")]
+class Kexec(_Block):
+    """No flash at all: the golden kernel boots, fetches the variant into memory and jumps into it.
+
+    For quick comparisons where firmware does not matter: what the golden kernel did to the hardware is still there.
+    """
+
+    method: Literal["kexec"]
+    under: Annotated[Netboot | UBootWrite, Field(discriminator="method")]
+    fetch: str = Field(
+        pattern=r"\{name\}.*\{path\}|\{path\}.*\{name\}",
+        description="shell command that brings the staged file {name} to {path}, such as tftp -g -r {name} -l {path} HOST",
+    )
+    folder: str = Field(default="/tmp", pattern=r"^/[A-Za-z0-9._/-]+$")  # noqa: S108 - on the board
+
+
+Flash = Annotated[Netboot | UBootWrite | Rockusb | SdMux | Fastboot | Kexec, Field(discriminator="method")]
 
 
 class Golden(_Block):

@@ -32,6 +32,7 @@ class BoardRow:
     last_good: float | None
     place: str
     tags: Mapping[str, str]
+    virtual: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for --json."""
@@ -101,6 +102,7 @@ def _row(
         life=health.life_text(facts),
         last_good=last,
         place=place.name if place else "",
+        virtual=board.farm.virtual is not None,
         tags={**board.farm.tags, **(place.tags if place else {})},
     )
 

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from farm.virtual.state import start_time
 
 _T = TypeVar("_T")
 _DEADLINE_S = 20.0
+_REGAIN_S = 60.0
 _OURS = re.compile(r"farm-([0-9a-f]{8})-(\d+)-(\d+)-(\d+)")
 
 
@@ -70,7 +72,12 @@ def _namespace() -> int:
 
 
 def owner() -> str:
-    """`HOST/USER` under which this process takes places; it names the process for good, so that it can be proven gone."""
+    """`HOST/USER` under which this process takes places; it names a process for good, so that it can be proven gone.
+
+    Workers go by the name of their controller, which is in their environment.
+    """
+    if _OURS.fullmatch(os.environ.get("LG_USERNAME", "")):
+        return f"{os.environ.get('LG_HOSTNAME') or socket.gethostname()}/{os.environ['LG_USERNAME']}"
     pid = os.getpid()
     return f"{socket.gethostname()}/farm-{_boot()}-{_namespace()}-{pid}-{start_time(pid)}"
 
@@ -234,6 +241,26 @@ def release(address: str, names: tuple[str, ...]) -> None:
         await _give_back(session, names)
 
     _talk(address, give)
+
+
+def regain(address: str, name: str) -> None:
+    """Give a place back and take it again, which makes its exporter start a fresh serial line.
+
+    Coordinator and exporter are given time to come back. Raises BoardError with what was in the way at last.
+    """
+    end = time.monotonic() + _REGAIN_S
+    while True:
+        try:
+            release(address, (name,))
+            before = seen(address).get(name)
+            time.sleep(1)
+            if seen(address).get(name) == before:  # else the exporter is still telling what it has
+                acquire(address, (name,))
+                return
+        except BoardError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
 
 
 @contextmanager

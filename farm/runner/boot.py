@@ -37,7 +37,8 @@ class Task:
     """What one worker has to do: the board, the campaign, and where logs go.
 
     `environ` are variables that labgrid and the env file need; a fork server has those of its start. With `check`
-    the board is checked first, against `last`, the facts of the last check that it passed.
+    the board is checked first, against `last`, the facts of the last check that it passed. With `regain` the board's
+    place is given back and taken anew first, which gets it a fresh serial line.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class Task:
     environ: Mapping[str, str] = field(default_factory=dict)
     check: bool = False
     last: Mapping[str, Any] | None = None
+    regain: bool = False
 
 
 def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Path) -> Bundle:

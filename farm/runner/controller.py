@@ -18,12 +18,14 @@ from farm.errors import BoardError
 from farm.fleet.env import BoardEnv
 from farm.runner import worker
 from farm.runner.boot import Task, make_bundle
-from farm.runner.messages import BoardOver, BootDone, Checked, Message
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message
 from farm.schedule import PlannedBoot, schedule
 from farm.store.db import Store
 from farm.store.health import HealthRecord
 from farm.store.records import RunRecord, RunStatus
 from farm.workload import command as command_for
+
+_LOSSES = 3  # how often a board is taken anew in one run
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class _Worker:
     patience: float
     heard: float
     over: BoardOver | None = None
+    next: _Worker | None = None
 
 
 def new_run_id(campaign: str) -> str:
@@ -65,6 +68,7 @@ def run(
     """Run a campaign on its boards, or go on with the run `resume`, and return how it ended.
 
     With `check` every board has to pass its health check first. A board that gives up goes on record as unwell.
+    A board behind a coordinator whose serial line broke is taken anew, a few times.
     Every boot is committed before its board goes on. Raises UserError for images that are missing or wrong and StoreError
     where results cannot be kept; boards that give up are part of the outcome.
     """
@@ -77,24 +81,37 @@ def run(
     run_id = resume or new_run_id(campaign.name)
     if resume is None:
         store.begin_run(_record(run_id, campaign, boards, seed))
-    workers = []
+    by_name = {board.name: board for board in boards}
+    losses = dict.fromkeys(by_name, 0)
+
+    def start(name: str, *, check: bool = False, regain: bool = False) -> _Worker:
+        todo, tried = _left(store, run_id, name, planned)
+        last = store.health.last_good(name)
+        task = Task(
+            run_id,
+            by_name[name],
+            campaign,
+            home / "logs" / run_id,
+            bundles[name],
+            {key: value for key, value in os.environ.items() if key.startswith(("LG_", "FARM_"))},
+            check,
+            last.facts if last else None,
+            regain,
+        )
+        return _start(task, todo, tried)
+
+    def again(over: BoardOver) -> _Worker | None:
+        losses[over.board] += 1
+        if not over.lost or losses[over.board] > _LOSSES:
+            return None
+        tell(Doing(over.board, -1, "lost", "takes the board anew"))
+        return start(over.board, regain=True)
+
+    workers: list[_Worker] = []
     status: RunStatus = "interrupted"
     try:
-        for board in boards:
-            todo, tried = _left(store, run_id, board.name, planned)
-            last = store.health.last_good(board.name)
-            task = Task(
-                run_id,
-                board,
-                campaign,
-                home / "logs" / run_id,
-                bundles[board.name],
-                {key: value for key, value in os.environ.items() if key.startswith(("LG_", "FARM_"))},
-                check,
-                last.facts if last else None,
-            )
-            workers.append(_start(task, todo, tried))
-        _serve(workers, store, tell)
+        workers += [start(name, check=check) for name in by_name]
+        _serve(workers, store, tell, again)
         status = "failed" if all(one.over and one.over.exit_code for one in workers) else "done"
     finally:
         _end(workers)
@@ -171,20 +188,38 @@ def patience(task: Task) -> float:
     return 300 + 12 * step + 2 * trial
 
 
-def _serve(workers: list[_Worker], store: Store, tell: Callable[[Message], None]) -> None:
-    """Take messages until every worker is over; one that dies or hangs costs its board only."""
+def _serve(
+    workers: list[_Worker],
+    store: Store,
+    tell: Callable[[Message], None],
+    again: Callable[[BoardOver], _Worker | None],
+) -> None:
+    """Take messages until every worker is over; one that dies or hangs costs its board only.
+
+    `again` starts another worker in the place of one that is over, where that helps.
+    """
     while live := {one.pipe: one for one in workers if one.over is None}:
         next_due = min(one.heard + one.patience for one in live.values())
         for pipe in wait(list(live), timeout=max(0.0, next_due - time.monotonic())):
             assert isinstance(pipe, Connection)
-            _hear(live[pipe], store, tell)
-        for one in live.values():
+            one = live[pipe]
+            _hear(one, store, tell, again)
+            if one.next is not None:
+                workers[workers.index(one)] = one.next
+                one.process.join(20)
+                one.pipe.close()
+        for one in workers:
             if one.over is None and time.monotonic() > one.heard + one.patience:
                 one.process.kill()
                 _give_up(one, f"its process said nothing for {one.patience:.0f} s and was killed", tell)
 
 
-def _hear(one: _Worker, store: Store, tell: Callable[[Message], None]) -> None:
+def _hear(
+    one: _Worker,
+    store: Store,
+    tell: Callable[[Message], None],
+    again: Callable[[BoardOver], _Worker | None],
+) -> None:
     try:
         message: Message = one.pipe.recv()
     except (EOFError, OSError):
@@ -197,9 +232,12 @@ def _hear(one: _Worker, store: Store, tell: Callable[[Message], None]) -> None:
     elif isinstance(message, Checked):
         store.health.add(message.record)
     elif isinstance(message, BoardOver):
+        one.over = message
+        if message.lost and (following := again(message)) is not None:
+            one.next = following
+            return
         if message.exit_code == BoardError.exit_code and not message.checked:
             store.health.add(HealthRecord(message.board, time.time(), False, message.reason, "run"))
-        one.over = message
     tell(message)
     if isinstance(message, (BootDone, Checked)):
         try:

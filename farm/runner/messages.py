@@ -47,12 +47,17 @@ class Checked:
 
 @dataclass(frozen=True)
 class BoardOver:
-    """A board is through with its share, or gave up with a reason; `checked` where a Checked has told that already."""
+    """A board is through with its share, or gave up with a reason.
+
+    `checked` where a Checked has told that already; `lost` where the way to the board broke, which a coordinator can
+    mend: the controller takes the board anew and goes on.
+    """
 
     board: str
     reason: str = ""
     exit_code: int = 0
     checked: bool = False
+    lost: bool = False
 
 
 Message = Doing | TrialDone | BootDone | Checked | BoardOver

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from farm.campaign import Campaign, Variant
 from farm.errors import UserError
-from farm.fleet.env import Area, BoardEnv, Fastboot, Flash, Netboot
+from farm.fleet.env import Area, BoardEnv, Fastboot, Flash, Kexec, Netboot
 from farm.plan import BoardFacts, Plan, ScratchArea, plan
 
 
@@ -18,7 +18,7 @@ def plan_run(campaign: Campaign, boards: Sequence[BoardEnv], seed: int) -> Plan:
 def _facts(campaign: Campaign, board: BoardEnv) -> BoardFacts:
     block = board.farm
     flash = block.flash
-    writes = not isinstance(flash, Netboot)
+    writes = not isinstance(flash, (Netboot, Kexec))
     return BoardFacts(
         name=board.name,
         disk=f"{block.disk.type} behind {block.disk.controller}",
@@ -36,7 +36,7 @@ def _facts(campaign: Campaign, board: BoardEnv) -> BoardFacts:
 
 
 def _device(flash: Flash) -> str:
-    if isinstance(flash, Netboot):
+    if isinstance(flash, (Netboot, Kexec)):
         return ""
     if isinstance(flash, Fastboot):
         return f"partitions {', '.join(flash.partitions.values())}"

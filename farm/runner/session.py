@@ -57,7 +57,7 @@ def run_campaign(
         err.print(line, markup=False, soft_wrap=True)
 
     address = None if through == "lab" else through
-    envs = fleet.ready(choice.named(asked, count, home(), address), home(), start=start, say=say)
+    envs = fleet.ready(choice.named(asked, count, home(), through), home(), start=start, say=say)
     if through == "lab":
         address = coordinator.up(home())
     database = home() / "farm.db"

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 
 from farm.board.strategy import FarmStrategy
 from farm.errors import BoardError, FarmError
+from farm.fleet import places
 from farm.runner import checkup
 from farm.runner.boot import BootRunner, Task
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message
@@ -24,6 +25,10 @@ _PR_SET_PDEATHSIG = 1
 
 class LeftOut(BoardError):
     """The board did not pass its check before the run."""
+
+
+class _Lost(Exception):
+    """The way to a board behind a coordinator broke."""
 
 
 class _Stopped(Exception):
@@ -49,6 +54,8 @@ def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: S
         _run(task, boots, attempts, pipe)
     except (_Stopped, EOFError, BrokenPipeError):
         over = BoardOver(task.board.name, "stopped", 0)
+    except _Lost as problem:
+        over = BoardOver(task.board.name, str(problem), BoardError.exit_code, lost=True)
     except FarmError as problem:
         over = BoardOver(
             task.board.name, str(problem), problem.exit_code, checked=isinstance(problem, LeftOut)
@@ -66,6 +73,9 @@ def _run(task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int], pipe
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise _Stopped
 
+    if task.regain and task.board.place is not None:
+        pipe.send(Doing(task.board.name, -1, "lost", "takes the board anew"))
+        places.regain(os.environ["LG_COORDINATOR"], task.board.place)
     strategy = checkup.open_strategy(task.board)
     signal.signal(signal.SIGTERM, stop)
     try:
@@ -79,6 +89,10 @@ def _run(task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int], pipe
                 pipe.recv()  # the boot is committed; only then may the next one begin
                 if record.status != "failed":
                     break
+                if task.board.target == "remote" and any(
+                    event["kind"] == "console" for event in record.events
+                ):
+                    raise _Lost(record.reason)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with contextlib.suppress(FarmError):

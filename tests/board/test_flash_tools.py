@@ -7,6 +7,7 @@ file instead of an eMMC answers in rkdeveloptool's place. U-Boot's part is playe
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import socket
@@ -25,11 +26,13 @@ from labgrid.resource import AndroidNetFastboot
 from farm.board.bundle import Bundle, Part
 from farm.board.flash import sdmux
 from farm.board.flash.fastboot import FastbootMethod
+from farm.board.flash.kexec import KexecMethod
 from farm.board.flash.method import Ports
+from farm.board.flash.netboot import NetbootMethod
 from farm.board.flash.rockusb import RockusbMethod
 from farm.board.flash.sdmux import SdMuxMethod
 from farm.errors import BoardError, UserError
-from farm.fleet.env import Fastboot, Rockusb, SdMux
+from farm.fleet.env import Fastboot, Kexec, Rockusb, SdMux
 
 KERNEL, DTB = bytes(range(256)) * 40 + b"tail", b"\xd0\x0d\xfe\xed" * 100
 SLOTS = {"kernel": {"start": "64KiB", "size": "64KiB"}, "dtb": {"start": "128KiB", "size": "4KiB"}}
@@ -298,6 +301,54 @@ def test_fastboot_says_what_the_device_refused_and_tries_it_again_next_time(bund
         method.flash(ports, bundle, 30)
     server.refuse = ""
     assert method.flash(ports, bundle, 30).ranges == ("dtb: 400 bytes in partition dtb",)
+
+
+class Shell:
+    """A board's shell that has tftp, sha256sum and kexec: what it is told is kept."""
+
+    def __init__(self, damage: bytes = b"") -> None:
+        self.said: list[str] = []
+        self.damage = damage
+
+    def run(self, text: str, timeout: float) -> tuple[list[str], list[str], int]:
+        self.said.append(text)
+        if text.startswith("sha256sum"):
+            data = KERNEL if text.endswith("kernel") else DTB
+            return [f"{hashlib.sha256(data + self.damage).hexdigest()}  {text.split()[1]}"], [], 0
+        return [], [], 0
+
+
+def kexec(shell: Shell) -> tuple[KexecMethod, Ports]:
+    under = {"method": "netboot", "load": {"kernel": 0x1000}}
+    fetch = "tftp -g -r {name} -l {path} 10.0.0.1"
+    config = Kexec.model_validate({"method": "kexec", "under": under, "fetch": fetch})
+    tftp = SimpleNamespace(stage=lambda path: f"farm/{Path(path).name}")
+    uboot = Uboot(Path(os.devnull))
+    ports = Ports(uboot, tftp, uboot, shell=shell, golden_shell=lambda method: (512, shell))
+    return KexecMethod(config, NetbootMethod(config.under)), ports
+
+
+def test_kexec_fetches_checks_and_jumps(bundle: Bundle) -> None:
+    shell = Shell()
+    method, ports = kexec(shell)
+    report = method.flash(ports, bundle, 30)
+    assert report.method == "kexec"
+    assert report.written == 512, "what the golden image cost"
+    method.boot(ports, bundle)
+    assert shell.said == [
+        "tftp -g -r farm/kernel -l /tmp/farm-kernel 10.0.0.1",
+        "sha256sum /tmp/farm-kernel",
+        "tftp -g -r farm/dtb -l /tmp/farm-dtb 10.0.0.1",
+        "sha256sum /tmp/farm-dtb",
+        "kexec -l /tmp/farm-kernel --dtb=/tmp/farm-dtb --command-line=console=ttyS2",
+    ]
+    assert ports.console.said == ["kexec -e"]
+
+
+def test_kexec_does_not_start_what_did_not_arrive_whole(bundle: Bundle) -> None:
+    method, ports = kexec(Shell(b"x"))
+    with pytest.raises(BoardError, match="kernel did not arrive whole"):
+        method.flash(ports, bundle, 30)
 
 
 def test_a_method_without_its_driver_says_which_one(bundle: Bundle) -> None:

@@ -82,19 +82,19 @@ def test_a_wrong_env_file_is_a_row_and_hides_no_other_board(here: Path) -> None:
 
 
 def test_boards_by_tag_are_free_ones_and_no_more_than_asked(here: Path) -> None:
-    assert choice.named(["farm=unit"], None, here, None) == ["unit1", "unit2"]
-    assert choice.named(["farm=unit"], 1, here, None) == ["unit1"]
-    assert choice.named(["board=test2", "unit1"], None, here, None) == ["unit2", "unit1"]
+    assert choice.named(["farm=unit"], None, here) == ["unit1", "unit2"]
+    assert choice.named(["farm=unit"], 1, here) == ["unit1"]
+    assert choice.named(["board=test2", "unit1"], None, here) == ["unit2", "unit1"]
     ail(here, "unit1", 3)
-    assert choice.named(["farm=unit"], 1, here, None) == ["unit2"]
+    assert choice.named(["farm=unit"], 1, here) == ["unit2"]
     with pytest.raises(
         BoardError, match=r"farm=unit: 2 boards are wanted and 1 are free .unit1 is quarantined."
     ):
-        choice.named(["farm=unit"], 2, here, None)
+        choice.named(["farm=unit"], 2, here)
     with pytest.raises(UserError, match=r"no board has the tag farm=none; there are .*board=test1"):
-        choice.named(["farm=none"], None, here, None)
+        choice.named(["farm=none"], None, here)
     with pytest.raises(UserError, match="--count needs boards by tag"):
-        choice.named(["unit1"], 2, here, None)
+        choice.named(["unit1"], 2, here)
 
 
 def test_a_run_leaves_quarantined_boards_out_and_refuses_when_none_is_left(here: Path) -> None:

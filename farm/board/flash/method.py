@@ -44,6 +44,9 @@ class Ports:
     mux: Any = None
     storage: Any = None
     activate: Callable[[Any], None] = lambda driver: None
+    shell: Any = None
+    #: Boots the golden image by another method, to its shell: bytes that were written for it, and the shell.
+    golden_shell: Callable[[FlashMethod], tuple[int, Any]] = lambda method: (0, None)
 
 
 class FlashMethod(Protocol):

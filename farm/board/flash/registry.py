@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from farm.board.flash.fastboot import FastbootMethod
+from farm.board.flash.kexec import KexecMethod
 from farm.board.flash.method import FlashMethod
 from farm.board.flash.netboot import NetbootMethod
 from farm.board.flash.rockusb import RockusbMethod
 from farm.board.flash.sdmux import SdMuxMethod
 from farm.board.flash.uboot_write import UBootWriteMethod
-from farm.fleet.env import Fastboot, Flash, Netboot, Rockusb, SdMux
+from farm.fleet.env import Fastboot, Flash, Kexec, Netboot, Rockusb, SdMux
 
 
 def method(config: Flash) -> FlashMethod:
@@ -21,4 +22,6 @@ def method(config: Flash) -> FlashMethod:
         return RockusbMethod(config)
     if isinstance(config, SdMux):
         return SdMuxMethod(config)
+    if isinstance(config, Kexec):
+        return KexecMethod(config, method(config.under))
     return UBootWriteMethod(config)
