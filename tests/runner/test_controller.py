@@ -1,0 +1,106 @@
+"""Processes that hang, die or lose their board cost that board only; the processes are real, the boards are not there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from farm.runner import controller
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message
+from farm.store.db import Store
+from farm.store.health import HealthRecord
+from farm.store.records import BootRecord, RunRecord
+
+
+def boots(pipe: Connection, board: str) -> None:
+    for index in range(2):
+        pipe.send(Doing(board, index, "only", "boot"))
+        pipe.send(BootDone(BootRecord("r", board, index, 0, "only", 0, "ok", "", index, index + 0.5)))
+        assert pipe.recv() == "committed"
+    pipe.send(BoardOver(board))
+
+
+def hangs(pipe: Connection, board: str) -> None:
+    pipe.send(Doing(board, 0, "only", "boot"))
+    time.sleep(60)
+
+
+def dies(pipe: Connection, board: str) -> None:
+    os._exit(7)
+
+
+def unwell(pipe: Connection, board: str) -> None:
+    pipe.send(Checked(HealthRecord(board, 1.0, False, "disk: no card")))
+    assert pipe.recv() == "committed"
+    pipe.send(BoardOver(board, "left out", 3, checked=True))
+
+
+def gives_up(pipe: Connection, board: str) -> None:
+    pipe.send(BoardOver(board, "no prompt", 3))
+
+
+def loses(pipe: Connection, board: str) -> None:
+    pipe.send(BoardOver(board, "the serial line is gone", 3, lost=True))
+
+
+def start(board: str, patience: float = 30.0) -> controller._Worker:
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe()
+    target = {"back": boots}.get(board) or globals()[board]
+    process = context.Process(target=target, args=(theirs, board), daemon=True)
+    process.start()
+    theirs.close()
+    return controller._Worker(board, process, ours, patience, time.monotonic())
+
+
+def serve(tmp_path: Path, workers: list[controller._Worker], again=lambda over: None) -> list[Message]:
+    told: list[Message] = []
+    with Store.open(tmp_path / "farm.db", create=True) as store:
+        store.begin_run(RunRecord("r", "c", "", 1, 0.0))
+        try:
+            controller._serve(workers, store, told.append, again)
+        finally:
+            controller._end(workers)
+    return told
+
+
+def rows(tmp_path: Path, query: str) -> list[tuple]:
+    with sqlite3.connect(tmp_path / "farm.db") as db:
+        return db.execute(query).fetchall()
+
+
+def test_one_that_hangs_and_one_that_dies_cost_their_own_boards(tmp_path: Path) -> None:
+    began = time.monotonic()
+    workers = [start("hangs", 3.0), start("dies"), start("boots")]
+    told = serve(tmp_path, workers)
+    assert time.monotonic() - began < 20
+    over = {message.board: message for message in told if isinstance(message, BoardOver)}
+    assert over["hangs"].reason == "its process said nothing for 3 s and was killed"
+    assert over["dies"].reason == "its process died (exit 7)"
+    assert (over["hangs"].exit_code, over["dies"].exit_code, over["boots"].exit_code) == (3, 3, 0)
+    assert not any(one.process.is_alive() for one in workers)
+    assert rows(tmp_path, "SELECT board, status, count(*) FROM boot GROUP BY board, status") == [
+        ("boots", "ok", 2)
+    ]
+    assert rows(tmp_path, "SELECT count(*) FROM health") == [(0,)], "no board is to blame"
+
+
+def test_a_board_that_gives_up_goes_on_record_once_however_it_was_found_out(tmp_path: Path) -> None:
+    serve(tmp_path, [start("unwell"), start("gives_up")])
+    assert rows(tmp_path, "SELECT board, origin, ok, reason FROM health ORDER BY board") == [
+        ("gives_up", "run", 0, "no prompt"),
+        ("unwell", "check", 0, "disk: no card"),
+    ]
+
+
+def test_a_lost_board_goes_on_in_another_process(tmp_path: Path) -> None:
+    workers = [start("loses")]
+    told = serve(tmp_path, workers, again=lambda over: start("back") if over.lost else None)
+    assert [one.board for one in workers] == ["back"]
+    assert rows(tmp_path, "SELECT count(*) FROM boot WHERE status = 'ok'") == [(2,)]
+    assert [message for message in told if isinstance(message, BoardOver)] == [BoardOver("back")]
+    assert rows(tmp_path, "SELECT count(*) FROM health") == [(0,)]
