@@ -48,6 +48,6 @@ def bus_share(bandwidth: float, limit: float | None) -> BusShare | None:
         )
         return BusShare(bandwidth, limit, share, "above-bus-limit", reason)
     if share < LOW_SHARE:
-        reason = f"only {100 * share:.2g} % of what the bus carries: look at the clock that is really set"
+        reason = f"only {100 * share:.{1 if 100 * share < 9.95 else 0}f} % of what the bus carries: look at the clock that is really set"
         return BusShare(bandwidth, limit, share, "below-15-percent-of-bus", reason)
     return BusShare(bandwidth, limit, share, None, None)

@@ -162,7 +162,7 @@ def _cells(study: Study, table: CompareTable, block: Block, row: Row, bus: bool)
     cells.append(count(table, sides))
     if bus:
         found = (study.shares.get((block.board, side.variant, row.label)) for side in sides)
-        cells.append("/".join(NONE if share is None else f"{100 * share.share:.2g}" for share in found))
+        cells.append("/".join(NONE if share is None else f"{100 * share.share:.{1 if 100 * share.share < 9.95 else 0}f}" for share in found))
     cells.append(word(row))
     return cells
 

@@ -127,7 +127,7 @@ def _bus(shares: Shares) -> Iterator[Doubt]:
             groups.setdefault((board, variant, share.flag), []).append((label, share))
     for (board, variant, flag), members in groups.items():
         listed = ", ".join(
-            f"{label} {100 * share.share:.2g} % ({format_rate(share.bandwidth)})"
+            f"{label} {100 * share.share:.{1 if 100 * share.share < 9.95 else 0}f} % ({format_rate(share.bandwidth)})"
             for label, share in members[:8]
         )
         listed += f" and {len(members) - 8} more" if len(members) > 8 else ""
