@@ -27,13 +27,14 @@ def running(home: Path) -> str | None:
     return found[1] if found else None
 
 
-def _state(home: Path) -> tuple[int, str] | None:
+def _state(home: Path) -> tuple[int, str, str] | None:
+    """Process id of the keeper that runs, the coordinator's address, and the power switch that its exporter knows."""
     try:
         fields = json.loads((keeper.directory(home) / keeper.STATE_FILE).read_text())
         pid, started, address = int(fields["pid"]), int(fields["started"]), str(fields["address"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return (pid, address) if start_time(pid) == started else None
+    return (pid, address, str(fields.get("pdu", ""))) if start_time(pid) == started else None
 
 
 def lab_file(name: str) -> Path:
@@ -59,7 +60,11 @@ def up(home: Path) -> str:
         if keeper.program(name) is None:
             raise BoardError(f"{name} is missing on this machine; install {package}", step="coordinator")
     tags = {board.place: board.farm.tags for board in boards.virtual(home) if board.place}
-    address = running(home) or _start(home, variables)
+    found = _state(home)
+    if found is not None and found[2] != variables["LG_VIRTUAL_PDU"]:
+        down(home)  # the lab was started anew since, and its power switch listens elsewhere
+        found = None
+    address = found[1] if found else _start(home, variables)
     declared = places.read(lab_file("places.yaml"))
     places.ensure(address, {name: one.tagged(tags.get(name, {})) for name, one in declared.items()})
     return address
@@ -95,7 +100,7 @@ def down(home: Path) -> bool:
     found = _state(home)
     if found is None:
         return False
-    pid, _ = found
+    pid = found[0]
     started = start_time(pid)
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:

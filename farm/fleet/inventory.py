@@ -71,11 +71,12 @@ def rows(home: Path, names: Sequence[str] | None = None, address: str | None = N
     return found
 
 
-def _places(address: str) -> dict[str, Place]:
+def _places(address: str) -> dict[str, Place] | str:
+    """The places of a coordinator, or why it does not say."""
     try:
         return places.seen(address)
-    except BoardError:
-        return {}
+    except BoardError as problem:
+        return problem.reason
 
 
 def _row(
@@ -83,10 +84,10 @@ def _row(
     home: Path,
     store: Store | None,
     boot: Any,
-    known: Mapping[str, Place] | None,
+    known: Mapping[str, Place] | str | None,
     virtual_up: bool,
 ) -> BoardRow:
-    place = known.get(board.place) if known is not None and board.place else None
+    place = known.get(board.place) if isinstance(known, Mapping) and board.place else None
     good = store.health.last_good(board.name) if store else None
     if boot is not None and (good is None or boot.ended > good.at):
         facts, last = boot.facts, boot.ended
@@ -111,7 +112,7 @@ def _state(
     board: BoardEnv,
     home: Path,
     store: Store | None,
-    known: Mapping[str, Place] | None,
+    known: Mapping[str, Place] | str | None,
     place: Place | None,
     virtual_up: bool,
 ) -> tuple[State, str]:
@@ -122,6 +123,8 @@ def _state(
     if board.farm.virtual is not None and not virtual_up:
         return "offline", f"start it with: farm virtual up {board.name}"
     if known is not None and board.place:
+        if isinstance(known, str):
+            return "offline", known
         if place is None:
             return "offline", f"the coordinator has no place {board.place}"
         if not place.resources:

@@ -137,7 +137,12 @@ def _run(work: Path, config: str, say: Callable[[str], None]) -> int:
                 return 1
             time.sleep(0.05)
         exporter.keep()
-        state = {"pid": os.getpid(), "started": start_time(os.getpid()), "address": address}
+        state = {
+            "pid": os.getpid(),
+            "started": start_time(os.getpid()),
+            "address": address,
+            "pdu": os.environ.get("LG_VIRTUAL_PDU", ""),
+        }
         fresh = work / f"{STATE_FILE}.new"
         fresh.write_text(json.dumps(state))
         fresh.replace(work / STATE_FILE)

@@ -81,6 +81,16 @@ def test_a_wrong_env_file_is_a_row_and_hides_no_other_board(here: Path) -> None:
     assert state(here, "unit1")[0] == "free"
 
 
+def test_a_coordinator_that_does_not_answer_makes_its_boards_offline(here: Path) -> None:
+    text = (here / "envs" / "unit1.yaml").read_text()
+    remote = "  main: {}\n  remote: {resources: {RemotePlace: {name: unit1}}}\n"
+    (here / "envs" / "unit1.yaml").write_text(text.replace("  main: {}\n", remote))
+    rows = {row.name: row for row in inventory.rows(here, None, "127.0.0.1:9")}
+    assert rows["unit1"].state == "offline"
+    assert "no coordinator at 127.0.0.1:9" in rows["unit1"].why
+    assert rows["unit2"].state == "free"
+
+
 def test_boards_by_tag_are_free_ones_and_no_more_than_asked(here: Path) -> None:
     assert choice.named(["farm=unit"], None, here) == ["unit1", "unit2"]
     assert choice.named(["farm=unit"], 1, here) == ["unit1"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from farm.errors import BoardError
 from farm.fleet import coordinator, places
 from farm.fleet.keeper import directory
-from tests.lab import BOARD, ROOT, LabHome, alive, children, wait_for
+from tests.lab import BOARD, ROOT, LabHome, alive, children, environment, wait_for
 
 pytestmark = pytest.mark.lab
 SERIAL = f"farm-virtual/{BOARD}/NetworkSerialPort/RawSerialPort"
@@ -159,3 +160,23 @@ def test_nothing_outlives_a_keeper_that_is_killed(lab_home: LabHome, address: st
     wait_for("all gone", lambda: not [pid for pid in there.values() if alive(pid)], 10)
     assert coordinator.running(lab_home.path) is None
     lab_home.farm("coordinator", "up")
+
+
+def test_a_lab_that_was_started_anew_gets_an_exporter_that_knows_its_power_switch(tmp_path: Path) -> None:
+    home = LabHome(tmp_path, environment(tmp_path))
+    try:
+        switches = []
+        for _ in range(2):
+            home.farm("virtual", "up", BOARD)
+            home.farm("coordinator", "up")
+            address = coordinator.running(tmp_path) or ""
+            wait_for("the exporter serves", lambda: served(address), 20)  # noqa: B023
+            said = labgrid(address, "-v", "resources", f"farm-virtual/{BOARD}/NetworkPowerPort")
+            switches.append(re.search(r"http://127\.0\.0\.1:\d+", said)[0])
+            now = home.farm("virtual", "env").stdout
+            assert switches[-1] in now
+            home.farm("virtual", "down")
+        assert switches[0] != switches[1]
+    finally:
+        home.farm("coordinator", "down")
+        home.farm("virtual", "down")
