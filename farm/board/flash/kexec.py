@@ -34,9 +34,9 @@ class KexecMethod:
         written, shell = ports.golden_shell(self.under)
         tftp = tool.need(ports.tftp, "a TFTPProvider and a TFTPProviderDriver")
         for part in bundle.parts:
-            fetch = self.config.fetch.format(
-                name=shlex.quote(tftp.stage(str(part.path))), path=self._path(part)
-            )
+            # not str.format: the command may have braces of its own
+            fetch = self.config.fetch.replace("{name}", shlex.quote(tftp.stage(str(part.path))))
+            fetch = fetch.replace("{path}", self._path(part))
             self._run(ports, shell, fetch, deadline_s)
             said = self._run(ports, shell, f"sha256sum {self._path(part)}", 60)
             wanted = hashlib.sha256(part.path.read_bytes()).hexdigest()
