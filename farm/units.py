@@ -53,3 +53,8 @@ def format_duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def format_percent(share: float) -> str:
+    """A share for people, in percent without the sign: `7.5`, `13`, `150`."""
+    return f"{100 * share:.{1 if abs(share) < 0.0995 else 0}f}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from farm.units import format_duration, format_rate, format_size, parse_size
+from farm.units import format_duration, format_percent, format_rate, format_size, parse_size
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,9 @@ def test_parse_size(text, value) -> None:
     assert parse_size(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "k", "-1", "4x", "0.3k", "1e3", True, "4 k k", "٣k", "9" * 400, "9999999999t"])
+@pytest.mark.parametrize(
+    "text", ["", "k", "-1", "4x", "0.3k", "1e3", True, "4 k k", "٣k", "9" * 400, "9999999999t"]
+)
 def test_parse_size_refuses(text) -> None:
     with pytest.raises(ValueError, match=r"is not a (size|whole number)"):
         parse_size(text)
@@ -54,3 +56,14 @@ def test_format_duration() -> None:
     assert [format_duration(n) for n in (0.4, 12, 59.6, 200, 3600, 7500)] == [
         "0 s", "12 s", "1 min 00 s", "3 min 20 s", "1 h 00 min", "2 h 05 min",
     ]  # fmt: skip
+
+
+def test_format_percent() -> None:
+    assert [format_percent(n) for n in (0, 0.075, 0.0994, 0.0996, 0.131, 1.5)] == [
+        "0.0",
+        "7.5",
+        "9.9",
+        "10",
+        "13",
+        "150",
+    ]

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from farm.units import format_percent
+
 _BOTH_EDGES = ("DDR52", "DDR50", "HS400")
 """In the kernel's names of timings (drivers/mmc/core/debugfs.c): `mmc DDR52`, `mmc HS400`, `mmc HS400 enhanced
 strobe` and SD's `sd uhs DDR50` move data on both edges of the clock. `mmc HS200` and `sd uhs SDR104` do not."""
@@ -48,6 +50,8 @@ def bus_share(bandwidth: float, limit: float | None) -> BusShare | None:
         )
         return BusShare(bandwidth, limit, share, "above-bus-limit", reason)
     if share < LOW_SHARE:
-        reason = f"only {100 * share:.{1 if 100 * share < 9.95 else 0}f} % of what the bus carries: look at the clock that is really set"
+        reason = (
+            f"only {format_percent(share)} % of what the bus carries: look at the clock that is really set"
+        )
         return BusShare(bandwidth, limit, share, "below-15-percent-of-bus", reason)
     return BusShare(bandwidth, limit, share, None, None)

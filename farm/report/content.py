@@ -15,6 +15,7 @@ from farm.report.compare_view import Block, CompareTable, Row
 from farm.report.figures import NONE, format_time, format_value
 from farm.report.study import Study
 from farm.report.words import IMPORTED, change, count, doubt_text, interval, metric_name, note_text, word
+from farm.units import format_percent
 
 LISTED = 40
 """Reasons, warnings and the like beyond this many are counted, not listed: a mail has to be read."""
@@ -162,7 +163,7 @@ def _cells(study: Study, table: CompareTable, block: Block, row: Row, bus: bool)
     cells.append(count(table, sides))
     if bus:
         found = (study.shares.get((block.board, side.variant, row.label)) for side in sides)
-        cells.append("/".join(NONE if share is None else f"{100 * share.share:.{1 if 100 * share.share < 9.95 else 0}f}" for share in found))
+        cells.append("/".join(NONE if share is None else f"{format_percent(share.share)}" for share in found))
     cells.append(word(row))
     return cells
 

@@ -15,7 +15,7 @@ from farm.report.boards import Board
 from farm.report.compare_view import CompareTable
 from farm.report.series import BoardSeries
 from farm.store.records import StoredBoot, StoredTrial
-from farm.units import format_rate
+from farm.units import format_percent, format_rate
 from farm.workload.lint import Lint, lint
 
 _FLAGGED_VALUES = 20_000
@@ -127,7 +127,7 @@ def _bus(shares: Shares) -> Iterator[Doubt]:
             groups.setdefault((board, variant, share.flag), []).append((label, share))
     for (board, variant, flag), members in groups.items():
         listed = ", ".join(
-            f"{label} {100 * share.share:.{1 if 100 * share.share < 9.95 else 0}f} % ({format_rate(share.bandwidth)})"
+            f"{label} {format_percent(share.share)} % ({format_rate(share.bandwidth)})"
             for label, share in members[:8]
         )
         listed += f" and {len(members) - 8} more" if len(members) > 8 else ""

@@ -85,18 +85,24 @@ def main() -> int:
             env_file = _netboot(folder)
             plain = _plain(lab, folder, env_file, variables)
             began = time.monotonic()
-            lab.farm("run", str(folder / "campaign.yaml"), "--board", str(env_file), "--seed", "1", timeout=600)
+            lab.farm(
+                "run", str(folder / "campaign.yaml"), "--board", str(env_file), "--seed", "1", timeout=600
+            )
             ours = time.monotonic() - began
             plain += _plain(lab, folder, env_file, variables)
             with sqlite3.connect(lab.path / "farm.db") as db:
-                boots = [(json.loads(text), at) for text, at in db.execute("SELECT console_bytes, id FROM boot")]
+                boots = [
+                    (json.loads(text), at) for text, at in db.execute("SELECT console_bytes, id FROM boot")
+                ]
                 trials = db.execute("SELECT count(*) FROM trial WHERE status = 'ok'").fetchone()[0]
         finally:
             lab.farm("virtual", "down")
     total = sum(one["batch_up"] + one["batch_down"] for one, _ in boots) / trials
     frames = sum(one["frame_bytes"] for one, _ in boots) / len(boots)
     ratio = ours / plain
-    print(f"boot: farm {ours / 2:.1f} s a boot, plain pexpect {plain / 2:.1f} s, ratio {ratio:.3f} (limit {RATIO})")
+    print(
+        f"boot: farm {ours / 2:.1f} s a boot, plain pexpect {plain / 2:.1f} s, ratio {ratio:.3f} (limit {RATIO})"
+    )
     print(f"boot: {total:.0f} bytes over the console per trial, both ways, {trials} trials (limit {BYTES})")
     print(f"boot: the frames of a boot need {frames * 10 / 115200:.2f} s at 115200 baud ({frames:.0f} bytes)")
     return int(ratio > RATIO or total > BYTES or trials != 16)

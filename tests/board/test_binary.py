@@ -12,10 +12,14 @@ from tests.board.boards import SHELLS, PtyBoard
 
 
 @pytest.mark.parametrize("shell", ["ash", "mksh"])
-def test_a_program_arrives_whole_and_runs(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_arrives_whole_and_runs(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(binary, "FOLDER", str(tmp_path / "bin"))
     program = b"#!/bin/sh\necho fio-$((40+2))\nexit\n" + random.Random(1).randbytes(100_000)
-    board = PtyBoard(SHELLS[shell], {"PATH": "/usr/bin:/bin", "PS1": "$ ", "HOME": str(tmp_path), "TERM": "dumb"})
+    board = PtyBoard(
+        SHELLS[shell], {"PATH": "/usr/bin:/bin", "PS1": "$ ", "HOME": str(tmp_path), "TERM": "dumb"}
+    )
     try:
         path = binary.install(board, "fio", program, 60)
         assert Path(path).read_bytes() == program

@@ -24,7 +24,9 @@ def test_the_flashed_banner_has_to_run(facts) -> None:
 def test_every_argument_has_to_arrive(facts) -> None:
     assert check_args(facts, "console=ttyS2,1500000") == []
     assert check_args(facts, "") == []
-    assert check_args(facts, "console=ttyS2,1500000 mmc.cqe=1") == ["kernel arguments 'mmc.cqe=1' did not reach the kernel"]
+    assert check_args(facts, "console=ttyS2,1500000 mmc.cqe=1") == [
+        "kernel arguments 'mmc.cqe=1' did not reach the kernel"
+    ]
     # a part of a word is not the word
     assert check_args(facts, "console=ttyS2") != []
 
@@ -42,7 +44,10 @@ def test_every_argument_has_to_arrive(facts) -> None:
         ({"kernel": "6.1.0-37"}, None),
         ({"kernel": "6.12"}, "expected a kernel with '6.12' in its banner"),
         ({"dmesg": ("new HS200 MMC card",)}, None),
-        ({"dmesg": ("new HS\\d+", "Command Queue")}, "expected a kernel line matching 'Command Queue', found none"),
+        (
+            {"dmesg": ("new HS\\d+", "Command Queue")},
+            "expected a kernel line matching 'Command Queue', found none",
+        ),
     ],
 )
 def test_expectations(facts, expect, said) -> None:
@@ -56,6 +61,8 @@ def test_expectations(facts, expect, said) -> None:
 
 def test_the_bus_has_to_be_the_baselines_unless_it_is_what_changes(facts) -> None:
     baseline = {"ios.timing": "mmc HS200", "ios.actual_clock_hz": 200_000_000}
-    assert check_bus(facts, baseline, {}) == ["ios.actual_clock_hz is 198000000, but the baseline ran with 200000000"]
+    assert check_bus(facts, baseline, {}) == [
+        "ios.actual_clock_hz is 198000000, but the baseline ran with 200000000"
+    ]
     assert check_bus(facts, baseline, {"ios.actual_clock_hz": 198_000_000}) == []
     assert check_bus(facts, {}, {}) == []

@@ -61,7 +61,7 @@ def disagreeing(store: Store) -> Store:
     settings = {
         "baseline": "ra128",
         "variants": ["ra128", "ra1024"],
-        "workloads": [WORKLOAD, "dd-read-1M"],
+        "workloads": [WORKLOAD, "dd-read-4k"],
         "socs": {"virt-a": "RK3568 (virtual twin)", "virt-b": "MT8395"},
         "synthetic": {"virt-a": "emulated by QEMU"},
     }
@@ -76,7 +76,7 @@ def disagreeing(store: Store) -> Store:
                 SampleRecord("read", "lat_p99_ns", 9e12 / value),
             )
             dd = TrialRecord(
-                "dd-read-1M",
+                "dd-read-4k",
                 0,
                 "ok",
                 "",
@@ -87,7 +87,7 @@ def disagreeing(store: Store) -> Store:
             )
             if index == 4:  # the baseline: an outcome of the candidate alone would withhold its `faster`
                 dd = TrialRecord(
-                    "dd-read-1M", 0, "void", "ran 0.08 s, shorter than its floor", "dd", 0.0, 0.1
+                    "dd-read-4k", 0, "void", "ran 0.08 s, shorter than its floor", "dd", 0.0, 0.1
                 )
             store.commit_boot(
                 boot(

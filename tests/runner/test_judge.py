@@ -10,7 +10,16 @@ from farm.workload.model import Workload
 
 ADAPTER: TypeAdapter[Workload] = TypeAdapter(Workload)
 FIO = ADAPTER.validate_python(
-    {"tool": "fio", "name": "randread-4k", "rw": "randread", "bs": "4k", "size": "16M", "runtime": "1s", "timeout": 60, "floor": 0.5}
+    {
+        "tool": "fio",
+        "name": "randread-4k",
+        "rw": "randread",
+        "bs": "4k",
+        "size": "16M",
+        "runtime": "1s",
+        "timeout": 60,
+        "floor": 0.5,
+    }
 )
 DD = ADAPTER.validate_python(
     {"tool": "dd", "name": "dd-read-1M", "rw": "read", "bs": "1M", "size": "32M", "timeout": 60, "floor": 0.1}
@@ -23,7 +32,13 @@ def fio_json(**changes) -> bytes:
         "io_bytes": 4096000, "bw_bytes": 4096000, "bw": 4000, "iops": 1000.0, "runtime": 1000, "total_ios": 1000,
         "clat_ns": {"min": 500000, "max": 9000000, "mean": 950000.0, "stddev": 1.0, "N": 1000, "percentile": {"99.000000": 2000000}},
     } | changes  # fmt: skip
-    job = {"jobname": "randread-4k", "groupid": 0, "error": 0, "job options": {"rw": "randread", "bs": "4k"}, "read": read}
+    job = {
+        "jobname": "randread-4k",
+        "groupid": 0,
+        "error": 0,
+        "job options": {"rw": "randread", "bs": "4k"},
+        "read": read,
+    }
     disk = [{"name": "mmcblk0", "read_ios": 1000, "write_ios": 0}]
     return json.dumps({"fio version": "fio-3.33", "jobs": [job], "disk_util": disk}).encode()
 
@@ -57,12 +72,27 @@ def test_a_good_dd_trial_comes_from_bytes_and_seconds_not_from_a_printed_rate() 
 
 def test_what_is_no_measurement_has_a_reason_and_no_samples() -> None:
     cases = [
-        (FIO, result(b"", skipped="a line before it failed with exit status 1"), "failed", "not run: a line before"),
+        (
+            FIO,
+            result(b"", skipped="a line before it failed with exit status 1"),
+            "failed",
+            "not run: a line before",
+        ),
         (FIO, result(b"", rc=143, timed_out=True), "failed", "hung: no end within 60 s"),
-        (FIO, result(b"fio: pid=0, err=2/file:filesetup.c:777, error=No such file\n", rc=1), "failed", "exit status 1: fio: pid=0"),
+        (
+            FIO,
+            result(b"fio: pid=0, err=2/file:filesetup.c:777, error=No such file\n", rc=1),
+            "failed",
+            "exit status 1: fio: pid=0",
+        ),
         (FIO, result(fio_json()[:-40]), "void", "no measurement: "),
         (FIO, result(fio_json(total_ios=0, io_bytes=0, bw_bytes=0, iops=0)), "void", "no measurement: "),
-        (FIO, result(fio_json(runtime=200, bw_bytes=20480000)), "void", "ran 0.200 s, shorter than its floor of 0.5 s"),
+        (
+            FIO,
+            result(fio_json(runtime=200, bw_bytes=20480000)),
+            "void",
+            "ran 0.200 s, shorter than its floor of 0.5 s",
+        ),
         (DD, result(b"32+0 records in\n32+0 records out\n"), "void", "no measurement: "),
         (FIO, result(fio_json(), cut=frozenset({"out"})), "void", "it printed more than is kept"),
     ]
