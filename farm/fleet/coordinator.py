@@ -60,19 +60,23 @@ def up(home: Path) -> str:
         if keeper.program(name) is None:
             raise BoardError(f"{name} is missing on this machine; install {package}", step="coordinator")
     tags = {board.place: board.farm.tags for board in boards.virtual(home) if board.place}
+    declared = places.read(lab_file("places.yaml"))
+    wanted = {name: one.tagged(tags.get(name, {})) for name, one in declared.items()}
+    work = keeper.directory(home)
+    work.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({name: one.model_dump() for name, one in wanted.items()})
+    (work / keeper.PLACES_FILE).write_text(text)
     found = _state(home)
     if found is not None and found[2] != variables["LG_VIRTUAL_PDU"]:
         down(home)  # the lab was started anew since, and its power switch listens elsewhere
         found = None
     address = found[1] if found else _start(home, variables)
-    declared = places.read(lab_file("places.yaml"))
-    places.ensure(address, {name: one.tagged(tags.get(name, {})) for name, one in declared.items()})
+    places.ensure(address, wanted)
     return address
 
 
 def _start(home: Path, variables: dict[str, str]) -> str:
     work = keeper.directory(home)
-    work.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "farm.fleet.keeper", str(home.absolute()), str(lab_file("exporter.yaml"))],
         stdin=subprocess.DEVNULL,

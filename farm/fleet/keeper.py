@@ -22,6 +22,7 @@ from pathlib import Path
 from farm.virtual.state import start_time
 
 STATE_FILE, LOCK_FILE, LOG_FILE = "coordinator.json", "keeper.lock", "coordinator.log"
+PLACES_FILE = "wanted-places.json"
 EXPORTER = "farm-virtual"
 _PR_SET_PDEATHSIG = 1
 _READY_S = 20.0
@@ -73,11 +74,11 @@ class _Child:
         self.process: subprocess.Popen[bytes] | None = None
         self.start_at = 0.0
 
-    def keep(self) -> None:
-        """Start it if it does not run and its pause is over."""
+    def keep(self) -> bool:
+        """Start it if it does not run and its pause is over; whether it was started."""
         if self.process is not None:
             if (code := self.process.poll()) is None:
-                return
+                return False
             print(f"keeper: {self.name} ended with {code}", flush=True)
             self.process, self.start_at = None, time.monotonic() + _PAUSE_S
         if time.monotonic() >= self.start_at:
@@ -85,6 +86,8 @@ class _Child:
                 self.argv, env=self.env, stdin=subprocess.DEVNULL, preexec_fn=_die_with(os.getpid())
             )
             print(f"keeper: {self.name} runs, pid {self.process.pid}", flush=True)
+            return True
+        return False
 
     def end(self) -> None:
         if self.process is not None:
@@ -147,8 +150,14 @@ def _run(work: Path, config: str, say: Callable[[str], None]) -> int:
         fresh.write_text(json.dumps(state))
         fresh.replace(work / STATE_FILE)
         say("ready")
+        maker: subprocess.Popen[bytes] | None = None
         while not ending:
-            coordinator.keep()
+            if coordinator.keep():
+                # another process, because gRPC and fork do not go together
+                words = [sys.executable, "-m", "farm.fleet.places", address, PLACES_FILE]
+                maker = subprocess.Popen(words, stdin=subprocess.DEVNULL, preexec_fn=_die_with(os.getpid()))
+            if maker is not None and maker.poll() is not None:
+                maker = None
             exporter.keep()
             time.sleep(0.2)
         return 0

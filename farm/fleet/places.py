@@ -10,8 +10,9 @@ import logging
 import os
 import re
 import socket
+import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +192,22 @@ def ensure(address: str, declared: Mapping[str, Declared]) -> None:
     _talk(address, make)
 
 
+def main(argv: Sequence[str]) -> None:
+    """Have the places of the JSON file `argv[1]` at the coordinator `argv[0]`, as soon as it answers.
+
+    For a coordinator that was killed: it writes its places down every 15 seconds only, and may come back without.
+    """
+    declared = PlacesFile.model_validate_json(Path(argv[1]).read_text()).root
+    end = time.monotonic() + _REGAIN_S
+    while True:
+        try:
+            return ensure(argv[0], declared)
+        except BoardError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+
 def acquire(address: str, names: tuple[str, ...]) -> None:
     """Take all these places or none, after reaping locks whose holders are provably gone.
 
@@ -274,3 +291,7 @@ def taken(address: str, names: tuple[str, ...]) -> Iterator[None]:
             BoardError
         ):  # a coordinator that is gone has forgotten the lock, and must not hide an error
             release(address, names)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
