@@ -146,6 +146,8 @@ def test_a_coordinator_that_is_killed_comes_back_with_its_places_and_without_loc
 ) -> None:
     wait_for("the exporter serves", lambda: served(address), 20)
     places.acquire(address, (BOARD,))
+    # it writes them down every 15 seconds only, so they may not be on the disk yet
+    (directory(lab_home.path) / "places.yaml").unlink(missing_ok=True)
     os.kill(processes(lab_home)["labgrid-coordinator"], signal.SIGKILL)
     wait_for("the exporter serves", lambda: served(address), 40)
     assert places.seen(address)[BOARD].holder == ""
