@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from farm import __version__
-from farm.errors import FarmError, UserError
+from farm.errors import BoardError, FarmError, StoreError, UserError, said_of_system
 from farm.paths import home
 
 app = typer.Typer(
@@ -46,7 +46,10 @@ Boards = Annotated[
     typer.Option("--board", "-b", help="Board to use instead of the campaign's; may be repeated."),
 ]
 Seed = Annotated[
-    int | None, typer.Option(help="Seed of the boots' order; default is the campaign's, else a new one.")
+    int | None,
+    typer.Option(
+        min=0, max=2**63 - 1, help="Seed of the boots' order; default is the campaign's, else a new one."
+    ),
 ]
 CompareFormat = Literal["terminal", "markdown", "mail", "json"]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the start of one, or `latest`.")]
@@ -231,11 +234,25 @@ def report(
     _print(f"{output}: {len(text.encode()) / 1000:.0f} kB, run {study.run.id}")
 
 
+_MAX_IMPORT = 256 << 20
+"""Bytes of a console log that are read; /dev/zero has more."""
+
+
 def _read(file: Path) -> bytes:
     try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        if str(file) == "-":
+            data = sys.stdin.buffer.read(_MAX_IMPORT + 1)
+        else:
+            # not waiting for a writer: a pipe such as <(command) has one, a forgotten one never gets one
+            number = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+            with open(number, "rb") as opened:  # noqa: PTH123 - a descriptor
+                os.set_blocking(number, True)
+                data = opened.read(_MAX_IMPORT + 1)
     except OSError as problem:
         raise UserError(f"cannot be read ({problem.strerror}); give a text file", file=file) from None
+    if len(data) > _MAX_IMPORT:
+        raise UserError(f"is larger than {_MAX_IMPORT >> 20} MiB; cut out what was measured", file=file)
+    return data
 
 
 @app.command(
@@ -294,6 +311,10 @@ def import_(
 
     if board is None:
         raise UserError("--as needs the board that was measured; add --board NAME")
+    importing.check_names(
+        **{"as": variant, "board": board, "run": run, "workload": workload, "card": card, "soc": soc},
+        baseline=baseline,
+    )
     source = importing.Source(variant, board, workload, importing.sample_numbers(samples), card, soc)
     run = run or importing.new_run_id()
     with Store.open(_database(), create=True) as store:
@@ -447,7 +468,15 @@ def virtual_up(names: VirtualNames = None) -> None:
     """Bring virtual boards up: power switch and serial line; the boards themselves stay off."""
     from farm.fleet import boards as fleet
 
-    fleet.ready(_virtual_names(names), home(), start=True, say=_say)
+    asked = _virtual_names(names)
+    for board in fleet.load(asked, home()):
+        if board.farm.virtual is None:
+            raise UserError(
+                "is the env of a real board; add a block virtual: or name a virtual board",
+                file=board.path,
+                key="farm.virtual",
+            )
+    fleet.ready(asked, home(), start=True, say=_say)
     virtual_status(as_json=False)
 
 
@@ -518,16 +547,30 @@ def version() -> None:
     sys.stdout.write(f"farm {__version__}\n")
 
 
+def _mute() -> None:
+    """Let nothing more go to a standard output that cannot take it: at exit Python would try once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Entry point: every error becomes a sentence on stderr and an exit code."""
     # The products here are too small for threads, which would wait for each other on a machine that runs boards.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a full disk still becomes a sentence
     except FarmError as problem:
-        sys.stdout.flush()
         err.print(f"farm: {problem}", markup=False)
         sys.exit(problem.exit_code)
+    except OSError as problem:
+        _mute()
+        err.print(f"farm: {said_of_system(problem)}", markup=False)
+        sys.exit(StoreError.exit_code if problem.filename else BoardError.exit_code)
     except KeyboardInterrupt:
         err.print("farm: interrupted")
         sys.exit(130)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 
@@ -50,3 +51,21 @@ class StoreError(FarmError):
     """The record of truth cannot be read or written."""
 
     exit_code = 4
+
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EACCES: "make it accessible, or set FARM_HOME to another directory",
+    errno.EPERM: "make it accessible, or set FARM_HOME to another directory",
+    errno.EROFS: "make it writable, or set FARM_HOME to another directory",
+    errno.ENOTDIR: "set FARM_HOME to a directory",
+    errno.EEXIST: "set FARM_HOME to a directory",
+}
+
+
+def said_of_system(problem: OSError) -> str:
+    """What the system refused, in one sentence: file if there is one, what, and the remedy where one is known."""
+    where = f"{problem.filename}: " if problem.filename else ""
+    remedy = _REMEDIES.get(problem.errno or 0)
+    return where + (problem.strerror or str(problem)) + (f"; {remedy}" if remedy else "")

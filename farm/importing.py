@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farm import __version__
+from farm.complaint import printable
 from farm.errors import UserError
 from farm.parse.clean import clean
 from farm.parse.importing import decode, plain
@@ -44,6 +45,21 @@ class Source:
     soc: str | None = None
 
 
+def check_names(**options: str | None) -> None:
+    """Raise UserError for a name that no list could show or no command could take; None is an option not given."""
+    for option, name in options.items():
+        if name is None:
+            continue
+        if not name.strip() or not name.isprintable() or len(name) > 200:
+            raise UserError(
+                f"--{option} {printable(name)!r} is no name; give 1 to 200 characters that can be seen"
+            )
+    if options.get("run") == "latest":
+        raise UserError(
+            "--run latest would hide the newest run; give the id of an imported run, or a new name"
+        )
+
+
 def new_run_id() -> str:
     """A name for an imported run that sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-imported"
@@ -64,6 +80,10 @@ def import_files(
     how many samples were stored. Raises UserError for files without a usable measurement, StoreError as the store does.
     """
     known = {run.id: run for run in store.runs()}
+    if run_id in known and not known[run_id].settings.get("imported"):
+        raise UserError(
+            f"--run {run_id}: farm measured this run itself; leave --run out, or name an imported run"
+        )
     there = store.boots(run_id) if run_id in known else []
     now = time.time()
     run = known.get(run_id) or RunRecord(

@@ -122,6 +122,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
+        if file.exists() and not file.is_file():  # a pipe would be waited for, and /dev/zero has no end
+            raise UserError("is no file; give an INI file with a section [influx2]", file=file)
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from farm.errors import FarmError, StoreError
+from farm.errors import FarmError, StoreError, said_of_system
 
 _UNIQUE = {
     "run.id": "this id is taken",
@@ -24,11 +25,15 @@ def sentences(path: Path, what: str) -> Iterator[None]:
         yield
     except FarmError:
         raise
-    except (sqlite3.Error, OSError, OverflowError) as error:
+    except (sqlite3.Error, OSError, OverflowError, json.JSONDecodeError) as error:
         raise StoreError(f"{path}: {what}: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"the file is damaged (a cell holds no JSON: {error}); restore a copy"
+    if isinstance(error, OSError):
+        return said_of_system(error)
     code = getattr(error, "sqlite_errorcode", None)
     match None if code is None else code & 0xFF:  # the low byte is SQLite's primary result code
         case sqlite3.SQLITE_FULL:

@@ -29,10 +29,18 @@ _SAMPLE = (
 )
 
 
+def _mapping(text: str) -> dict[str, Any]:
+    """A cell's JSON object. Raises JSONDecodeError for anything else: a database may come from anywhere."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise json.JSONDecodeError("no object", text, 0)
+    return found
+
+
 def runs(db: sqlite3.Connection, clause: str, *bound: Bound) -> list[RunRecord]:
     """Runs that a clause selects."""
     found: list[Any] = db.execute(_RUN + clause, bound).fetchall()
-    return [RunRecord(*(*row[:10], json.loads(row[10]))) for row in found]
+    return [RunRecord(*(*row[:10], _mapping(row[10]))) for row in found]
 
 
 def boots(db: sqlite3.Connection, clause: str, *bound: Bound) -> list[StoredBoot]:
@@ -52,11 +60,11 @@ def boots(db: sqlite3.Connection, clause: str, *bound: Bound) -> list[StoredBoot
                 reason=row[7],
                 started=row[8],
                 ended=row[9],
-                facts=json.loads(row[10]),
-                flash=json.loads(row[11]),
-                events=tuple(json.loads(body) for (body,) in events),
+                facts=_mapping(row[10]),
+                flash=_mapping(row[11]),
+                events=tuple(_mapping(body) for (body,) in events),
                 log_path=row[12],
-                console_bytes=json.loads(row[13]),
+                console_bytes=_mapping(row[13]),
                 id=row[14],
             )
         )
@@ -78,7 +86,7 @@ def trials(db: sqlite3.Connection, where: str, *bound: Bound) -> list[StoredTria
             started=row[5],
             seconds=row[6],
             samples=tuple(samples.get(row[8], ())),
-            facts=json.loads(row[7]),
+            facts=_mapping(row[7]),
             id=row[8],
             boot_id=row[9],
         )
