@@ -33,6 +33,10 @@ _UBOOT_SIGNS = re.compile(r"[$;\"'`\\&|]")
 # arguments want their part.
 _MOST_ARGS = 512
 
+_OF_ENVS = {
+    "targets": "this is a board's env file and no campaign; name a campaign, and the board with --board or boards:"
+}
+
 ExpectValue = bool | int | float | str | tuple[object, ...]
 
 
@@ -261,7 +265,7 @@ def load_campaign(path: Path | str) -> Campaign:
     Raises UserError with one line `FILE:LINE: key: what; remedy` for each thing that is wrong.
     """
     path = Path(path)
-    document = yamlfile.read(path)
+    document = yamlfile.read(path, foreign=_OF_ENVS)
     if not isinstance(document.data, dict):
         raise document.complain("is not a mapping of keys; begin with name: NAME").error()
     file = yamlfile.validate(document, _File)

@@ -78,9 +78,11 @@ def plan(campaign: CampaignFile, board: Boards = None, seed: Seed = None, as_jso
     from farm.fleet import boards as fleet
     from farm.plan import plan_dict
     from farm.report.plan import render_plan
-    from farm.runner.planning import missing, plan_run
+    from farm.runner.planning import check_boards, missing, plan_run
 
     loaded = load_campaign(campaign)
+    if not board:
+        check_boards(loaded)
     envs = fleet.load(board or loaded.boards, home())
     made = plan_run(loaded, envs, _seed(seed, loaded.seed))
     for sentence in missing(loaded, envs):

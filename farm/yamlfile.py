@@ -92,8 +92,16 @@ def fail(complaints: Iterable[Complaint]) -> UserError:
     return UserError("\n".join(lines))
 
 
-def read(path: Path | str, *, variables: Mapping[str, str] | None = None) -> Document:
-    """Parse the file without looking at what it means. Raises UserError for everything that is not sound YAML."""
+def read(
+    path: Path | str,
+    *,
+    variables: Mapping[str, str] | None = None,
+    foreign: Mapping[str, str] | None = None,
+) -> Document:
+    """Parse the file without looking at what it means. Raises UserError for everything that is not sound YAML.
+
+    `foreign` are keys at the top that only another kind of file has, with what then is said instead of all else.
+    """
     path = Path(path)
     text = _text(path)
     _bounded(path, text)
@@ -103,6 +111,10 @@ def read(path: Path | str, *, variables: Mapping[str, str] | None = None) -> Doc
         raise _syntax(path, text, error).error() from None
     if node is None:
         raise Complaint("is empty; the keys are missing", path).error()
+    for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if isinstance(key_node, yaml.ScalarNode) and key_node.value in (foreign or {}):
+            line = key_node.start_mark.line + 1
+            raise Complaint((foreign or {})[key_node.value], path, line, key_node.value).error()
     tree = _Tree(path, {"BASE": str(path.parent.absolute()), **(variables or {})})
     data = tree.value(node, ())
     if tree.complaints:

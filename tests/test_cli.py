@@ -6,58 +6,84 @@ import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from farm.campaign import load_campaign
+from farm.cli import main
+from farm.errors import UserError
+from farm.fleet import boards
+from farm.runner.boot import make_bundle
+
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "tests" / "corpus" / "dd-toybox-rockchip-before-after.txt"
+BANNER = b"Linux version 6.12.9 (build@host) (gcc (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP Thu Jan 9 12:00:00 UTC 2025\n\0"
 READAHEAD = ROOT / "envs" / "campaigns" / "readahead.yaml"
 
 
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
 class Farm:
-    """`farm` in a process of its own, as people start it, with its home and working directory below `folder`."""
+    """`farm` with its home and working directory below `folder`: in this process, or by `start` in one of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, caught: pytest.CaptureFixture[str]) -> None:
         self.folder, self.home = folder, folder / "home"
+        self._patch, self._caught = patch, caught
+        for name in os.environ:
+            if name.startswith(("LG_", "INFLUXDB_", "FARM_")):
+                patch.delenv(name)
+        patch.setenv("FARM_HOME", str(self.home))
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.chdir(folder)
 
-    def __call__(
-        self, *words: object, stdout: int | None = subprocess.PIPE
-    ) -> subprocess.CompletedProcess[str]:
-        kept = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith(("LG_", "INFLUXDB_", "FARM_"))
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "farm", *map(str, words)],
-            cwd=self.folder,
-            env={**kept, "FARM_HOME": str(self.home), "PYTHONPATH": str(ROOT)},
+    def __call__(self, *words: object) -> Done:
+        self._patch.setattr(sys, "argv", ["farm", *map(str, words)])
+        self._caught.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = self._caught.readouterr()
+        return Done(int(ended.value.code or 0), said.out, said.err)
+
+    def complaint(self, code: int, *words: object) -> str:
+        """What `farm` says, which has to end with this code."""
+        done = self(*words)
+        assert done.code == code, done.err
+        assert done.err.startswith("farm: "), done.err
+        return done.err.strip()
+
+    def start(self, *words: object, stdout: int = subprocess.PIPE, files: tuple[int, ...] = ()) -> Done:
+        """As people start it; ten seconds are a hang."""
+        command = [sys.executable, "-m", "farm", *map(str, words)]
+        done = subprocess.run(
+            command,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
+            pass_fds=files,
             text=True,
             timeout=10,
             check=False,
         )
-
-    def complaint(self, code: int, *words: object) -> str:
-        """What `farm` says, which has to end with this code and be no traceback."""
-        done = self(*words)
-        assert done.returncode == code, done.stderr
-        assert done.stderr.startswith("farm: "), done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stderr.strip()
+        return Done(done.returncode, done.stdout or "", done.stderr)
 
 
 @pytest.fixture
-def farm(tmp_path: Path) -> Farm:
-    return Farm(tmp_path)
+def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Farm:
+    return Farm(tmp_path, monkeypatch, capsys)
 
 
 def imported(farm: Farm, run: str = "posted") -> Path:
     done = farm("import", "--as", "before", "--board", "rk3568", "--run", run, LOG)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     return farm.home / "farm.db"
 
 
@@ -85,28 +111,24 @@ def test_names_that_no_list_could_show_are_refused(farm: Farm, options: tuple[st
 
 
 @pytest.mark.parametrize("words", [("import",), ("push", "--config"), ("plan",)])
-@pytest.mark.parametrize("kind", ["endless", "pipe", "directory"])
+@pytest.mark.parametrize("kind", ["endless", "pipe"])
 def test_what_is_no_file_is_neither_waited_for_nor_read_to_an_end_it_has_not(
     farm: Farm, words: tuple[str, ...], kind: str
 ) -> None:
     file = Path("/dev/zero")
     if kind == "pipe":
         os.mkfifo(file := farm.folder / "pipe")
-    if kind == "directory":
-        (file := farm.folder / "directory").mkdir()
-    farm.complaint(2, *words, file)
+    done = farm.start(*words, file)
+    assert (done.code, done.err.startswith("farm: "), "Traceback" in done.err) == (2, True, False), done.err
 
 
 def test_import_reads_a_pipe_that_has_a_writer(farm: Farm) -> None:
     reader, writer = os.pipe()
     os.write(writer, LOG.read_bytes())
     os.close(writer)
-    done = subprocess.run(
-        [sys.executable, "-m", "farm", "import", f"/dev/fd/{reader}"],
-        pass_fds=(reader,), env={**os.environ, "FARM_HOME": str(farm.home)}, capture_output=True, text=True, timeout=10, check=False,
-    )  # fmt: skip
+    done = farm.start("import", f"/dev/fd/{reader}", files=(reader,))
     os.close(reader)
-    assert (done.returncode, "2 samples" in done.stdout) == (0, True), done.stderr
+    assert (done.code, "2 samples" in done.out) == (0, True), done.err
 
 
 def test_a_home_that_is_a_file_is_said(farm: Farm) -> None:
@@ -115,13 +137,13 @@ def test_a_home_that_is_a_file_is_said(farm: Farm) -> None:
         assert "set FARM_HOME to a directory" in farm.complaint(4, *words)
 
 
-@pytest.mark.parametrize("words", [("runs",), ("compare", "--format", "mail"), ("show", "1", "--json")])
+@pytest.mark.parametrize("words", [("runs",), ("compare", "--format", "mail")])
 def test_an_output_on_a_full_disk_is_said(farm: Farm, words: tuple[str, ...]) -> None:
     imported(farm)
     full = os.open("/dev/full", os.O_WRONLY)
-    done = farm(*words, stdout=full)
+    done = farm.start(*words, stdout=full)
     os.close(full)
-    assert (done.returncode, done.stderr.strip()) == (3, "farm: No space left on device; free some space")
+    assert (done.code, done.err.strip()) == (3, "farm: No space left on device; free some space")
 
 
 @pytest.mark.parametrize("cell", ["boot.facts", "run.settings"])
@@ -144,4 +166,78 @@ def test_a_real_board_cannot_be_brought_up(farm: Farm) -> None:
 @pytest.mark.parametrize("seed", ["-1", str(2**63)])
 def test_a_seed_that_the_database_could_not_keep_is_refused_before_the_run(farm: Farm, seed: str) -> None:
     done = farm("plan", READAHEAD, "--seed", seed)
-    assert (done.returncode, "'--seed'" in done.stderr) == (2, True)
+    assert (done.code, "'--seed'" in done.err) == (2, True)
+
+
+def test_an_env_file_given_as_a_campaign_is_said_and_nothing_else(farm: Farm) -> None:
+    said = farm.complaint(2, "plan", ROOT / "envs" / "virt-rk3568.yaml")
+    assert said.splitlines() == [
+        f"farm: {ROOT}/envs/virt-rk3568.yaml:7: targets: this is a board's env file and no campaign; name a campaign,"
+        " and the board with --board or boards:"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("boards: [virt-rk3568]", "boards: [nope]", 5, "boards[0]: unknown board 'nope'; known are "),
+        ("boards: [virt-rk3568]", "boards: [a/b.yaml]", 5, "boards[0]: a/b.yaml: no such env file"),
+        (
+            "baseline: true",
+            "baseline: true\n    kernel: nope",
+            13,
+            "variants.ra128.kernel: image 'nope' is neither",
+        ),
+        (
+            "baseline: true",
+            "baseline: true\n    dtb: nope",
+            13,
+            "variants.ra128.dtb: image 'nope' is neither",
+        ),
+        (
+            "baseline: true",
+            "baseline: true\n    kernel: text",
+            13,
+            "variants.ra128.kernel: {}/text: is not a kernel",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_what_a_campaign_names_wrongly_is_said_with_line_and_key(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch, command: str, old: str, new: str, line: int, said: str
+) -> None:
+    if command == "run":  # as if the virtual board were up
+        monkeypatch.setattr("farm.fleet.boards.ready", lambda names, home, **_: boards.load(names, home))
+    (farm.folder / "text").write_text("no kernel\n")
+    campaign = farm.folder / "c.yaml"
+    campaign.write_text(READAHEAD.read_text().replace(old, new, 1))
+    begin = f"farm: {campaign}:{line}: {said.format(farm.folder)}"
+    assert farm.complaint(2, command, campaign)[: len(begin)] == begin
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("kernel: {start: 1MiB, size: 96MiB}", "kernel: {start: 1MiB, size: 1MiB}", "slots.kernel: "),
+        ("      initrd: {start: 97MiB, size: 64MiB}\n", "", "slots.initrd: the variant has a initrd"),
+    ],
+)
+def test_a_slot_that_cannot_hold_what_is_flashed_is_said_before_power_is_touched(
+    farm: Farm, old: str, new: str, said: str
+) -> None:
+    env = farm.folder / "board.yaml"
+    text = (ROOT / "envs" / "virt-rk3568.yaml").read_text()
+    assert old in text
+    kernel, initrd = farm.folder / "Image", farm.folder / "initrd"
+    kernel.write_bytes(BANNER.ljust(2 << 20, b"\0"))
+    initrd.write_bytes(b"070701")
+    text = text.replace(
+        "golden: {kernel: kernel-6.12, initrd: initrd, modules: modules-6.12}",
+        f"golden: {{kernel: {kernel}, initrd: {initrd}}}",
+    )
+    env.write_text(text.replace(old, new))
+    campaign = load_campaign(READAHEAD)
+    (board,) = boards.load([str(env)], farm.home)
+    with pytest.raises(UserError) as wrong:
+        make_bundle(board, campaign, campaign.variants["ra128"], farm.home)
+    assert str(wrong.value).startswith(f"{env}: farm.flash.{said}")

@@ -15,11 +15,12 @@ from farm.board.batch import BatchResult, Job, Progress, capture, run_batch
 from farm.board.bundle import Bundle
 from farm.board.console import BoardDied, ConsoleWire
 from farm.board.facts import Fact, Facts, parse_probe, probe_script
+from farm.board.flash.slots import Slots
 from farm.board.safety import UnsafeError, check_disk, writable
 from farm.board.strategy import FarmStrategy, cause, explain
 from farm.campaign import Campaign, Variant
 from farm.errors import BoardError, FarmError, UserError
-from farm.fleet.env import BoardEnv
+from farm.fleet.env import BoardEnv, Rockusb, SdMux, UBootWrite
 from farm.runner.alone import alone
 from farm.runner.judge import judge
 from farm.runner.messages import Doing, Message, TrialDone
@@ -62,7 +63,7 @@ def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Pat
     modules = variant.modules or (None if own_kernel else golden.modules)
     initrd = variant.initrd or golden.initrd
     dtb = variant.dtb or golden.dtb
-    return bundles.make(
+    made = bundles.make(
         kernel=board.image(variant.kernel or golden.kernel, beside=beside),
         initrd=board.image(initrd, beside=beside) if initrd else None,
         dtb=board.image(dtb, beside=beside) if dtb else None,
@@ -71,6 +72,12 @@ def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Pat
         work=work,
         modules_in_initrd=board.farm.modules == "cpio",
     )
+    if isinstance(flash := board.farm.flash, UBootWrite | Rockusb | SdMux):
+        try:
+            Slots(flash).check(made)
+        except UserError as problem:
+            raise UserError(problem.message, file=board.path, key=f"farm.{problem.key}") from None
+    return made
 
 
 class BootRunner:

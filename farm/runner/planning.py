@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
+from farm.board.kernel_image import banner
 from farm.campaign import Campaign, Variant
 from farm.errors import UserError
+from farm.fleet import env
 from farm.fleet.env import Area, BoardEnv, Fastboot, Flash, Kexec, Netboot
 from farm.plan import BoardFacts, Plan, ScratchArea, plan
 
 
+def check_boards(campaign: Campaign) -> None:
+    """Raise UserError, pointing into the campaign, for a board that has no env file; tags are looked up later."""
+    for number, name in enumerate(campaign.boards):
+        if "=" in name and "/" not in name:
+            continue
+        try:
+            env.find(name)
+        except UserError as problem:
+            raise campaign.complain(str(problem), "boards", number) from None
+
+
 def plan_run(campaign: Campaign, boards: Sequence[BoardEnv], seed: int) -> Plan:
-    """What the run would do. Images that are listed but not there yet count as 0 bytes, see `missing`. Raises UserError."""
+    """What the run would do. Images that are listed but not there yet count as 0 bytes, see `missing`.
+
+    Raises UserError, also for kernels that are there and are none.
+    """
+    for board in boards:
+        for variant in campaign.variants.values():
+            _check_kernel(campaign, board, variant)
     return plan(campaign, [_facts(campaign, board) for board in boards], seed=seed)
 
 
@@ -63,6 +83,21 @@ def missing(campaign: Campaign, boards: Sequence[BoardEnv]) -> list[str]:
     return sorted(found)
 
 
+def _check_kernel(campaign: Campaign, board: BoardEnv, variant: Variant) -> None:
+    name = variant.kernel or board.farm.golden.kernel
+    if _look(campaign, board, name) is not None:
+        return
+    try:
+        _banner(board.image(name, beside=campaign.source.parent))
+    except UserError as problem:
+        if variant.kernel:
+            raise campaign.complain(str(problem), "variants", variant.name, "kernel") from None
+        raise UserError(str(problem), file=board.path, key="farm.golden.kernel") from None
+
+
+_banner = cache(banner)  # unpacking a kernel takes a second, and boards and variants share kernels
+
+
 def _names(board: BoardEnv, variant: Variant) -> list[str]:
     golden = board.farm.golden
     own_kernel = variant.kernel is not None and variant.kernel != golden.kernel
@@ -83,6 +118,12 @@ def _look(campaign: Campaign, board: BoardEnv, name: str) -> UserError | None:
     return None
 
 
+def _key(variant: Variant, name: str) -> str:
+    """The key of the variant that names this image, empty where it is the env's golden one."""
+    keys = ("kernel", "initrd", "dtb", "modules")
+    return next((key for key in keys if getattr(variant, key) == name), "")
+
+
 def _size(campaign: Campaign, board: BoardEnv, variant: Variant) -> int:
     total = 0
     for name in _names(board, variant):
@@ -90,5 +131,7 @@ def _size(campaign: Campaign, board: BoardEnv, variant: Variant) -> int:
         if problem is None:
             total += board.image(name, beside=campaign.source.parent).stat().st_size
         elif name not in board.images:
-            raise problem
+            if key := _key(variant, name):
+                raise campaign.complain(problem.message, "variants", variant.name, key)
+            raise UserError(problem.message, file=board.path, key="farm.golden")
     return total

@@ -22,7 +22,7 @@ from farm.report import terminal
 from farm.report.study import Study, study
 from farm.runner import controller
 from farm.runner.messages import BootDone, Message
-from farm.runner.planning import plan_run
+from farm.runner.planning import check_boards, plan_run
 from farm.runner.progress import ProgressView
 from farm.store.db import Store
 from farm.units import format_duration
@@ -49,6 +49,8 @@ def run_campaign(
     StoreError.
     """
     campaign = load_campaign(file)
+    if not boards:
+        check_boards(campaign)
     asked = list(boards or campaign.boards)
     if not asked:
         raise UserError("names no boards; add boards: or give --board", file=file)
