@@ -227,7 +227,7 @@ def report(
         study = studies.study(store, run)
         text = html.page(study, studies.latencies(store, study))
     if str(output) == "-":
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(text.encode())  # the page says that it is UTF-8, whatever the locale says
         return
     try:
         output.write_text(text, encoding="utf-8")
@@ -561,6 +561,9 @@ def main() -> None:
     """Entry point: every error becomes a sentence on stderr and an exit code."""
     # The products here are too small for threads, which would wait for each other on a machine that runs boards.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who started farm, as `farm runs >&-` does
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
     try:
         try:
             app()
@@ -573,6 +576,7 @@ def main() -> None:
         _mute()
         err.print(f"farm: {said_of_system(problem)}", markup=False)
         sys.exit(StoreError.exit_code if problem.filename else BoardError.exit_code)
-    except KeyboardInterrupt:
-        err.print("farm: interrupted")
-        sys.exit(130)
+    except SystemExit as ended:
+        if ended.code == 130:  # typer's, for Ctrl-C, without a word
+            err.print("farm: interrupted")
+        raise

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -241,3 +246,37 @@ def test_a_slot_that_cannot_hold_what_is_flashed_is_said_before_power_is_touched
     with pytest.raises(UserError) as wrong:
         make_bundle(board, campaign, campaign.variants["ra128"], farm.home)
     assert str(wrong.value).startswith(f"{env}: farm.flash.{said}")
+
+
+def test_a_page_for_standard_output_is_utf8_in_any_locale(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(farm)
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = farm.start(
+        "report", "posted", "-o", "-", stdout=os.open(farm.folder / "page.html", os.O_CREAT | os.O_WRONLY)
+    )
+    assert (done.code, done.err) == (0, "")
+    assert (farm.folder / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize(("words", "code"), [("runs >&-", 0), ("runs 2>&-", 0), ("import - <&-", 2)])
+def test_a_closed_stream_is_an_empty_one(farm: Farm, words: str, code: int) -> None:
+    imported(farm)
+    command = f'exec "{sys.executable}" -m farm {words}'
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=10, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
+def test_ctrl_c_is_said_and_no_traceback(farm: Farm) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"the beginning of a log, whose end farm waits for\n")
+    command = [sys.executable, "-m", "farm", "import", "-"]
+    with subprocess.Popen(command, stdin=reader, stderr=subprocess.PIPE, text=True) as running:
+        while struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0]:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=5)[1]
+    os.close(reader)
+    os.close(writer)
+    assert (running.returncode, said) == (130, "farm: interrupted\n")

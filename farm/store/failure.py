@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from farm.errors import FarmError, StoreError, said_of_system
 
+_SMALLEST = 64 * 1024
+"""Bytes that SQLite wants beside a database that is only read: its index of the WAL is 32 KiB."""
 _UNIQUE = {
     "run.id": "this id is taken",
     "boot.run_id": "it is committed already",
@@ -26,10 +29,10 @@ def sentences(path: Path, what: str) -> Iterator[None]:
     except FarmError:
         raise
     except (sqlite3.Error, OSError, OverflowError, json.JSONDecodeError) as error:
-        raise StoreError(f"{path}: {what}: {_why(error)}") from error
+        raise StoreError(f"{path}: {what}: {_why(error, path)}") from error
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, path: Path) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"the file is damaged (a cell holds no JSON: {error}); restore a copy"
     if isinstance(error, OSError):
@@ -38,6 +41,10 @@ def _why(error: Exception) -> str:
     match None if code is None else code & 0xFF:  # the low byte is SQLite's primary result code
         case sqlite3.SQLITE_FULL:
             return "the disk is full; free some space and go on with `farm run --resume`"
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN if _full(path):  # no room for the files beside it
+            return "the disk is full; free some space"
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
+            return f"{error}; look whether it is a file on a sound disk, in a directory that may be written"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return "another process keeps it locked; wait for that one, or see with `fuser` which it is"
         case sqlite3.SQLITE_NOTADB:
@@ -49,6 +56,13 @@ def _why(error: Exception) -> str:
         case sqlite3.SQLITE_CONSTRAINT:
             return _constraint(str(error))
     return str(error)
+
+
+def _full(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.parent).free < _SMALLEST
+    except OSError:
+        return False
 
 
 def _constraint(message: str) -> str:

@@ -14,6 +14,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -245,3 +246,15 @@ def test_an_archived_copy_is_read_where_nothing_may_be_written(
     assert child.stdout.startswith("1 b''\n"), child.stderr
     assert "it may only be read" in child.stdout
     assert left == ["farm.db"]
+
+
+def test_a_disk_too_full_even_to_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "farm.db"
+    path.mkdir()  # SQLite cannot open it, as where it has no room for the files beside a database
+    with pytest.raises(StoreError, match="look whether it is a file on a sound disk"):
+        Store.open(path)
+    monkeypatch.setattr(
+        "shutil.disk_usage", lambda where: SimpleNamespace(total=1 << 20, used=1 << 20, free=0)
+    )
+    with pytest.raises(StoreError, match="the disk is full; free some space"):
+        Store.open(path)
