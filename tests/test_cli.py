@@ -280,3 +280,34 @@ def test_ctrl_c_is_said_and_no_traceback(farm: Farm) -> None:
     os.close(reader)
     os.close(writer)
     assert (running.returncode, said) == (130, "farm: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "start: 513MiB, size: 256MiB",
+            "start: 512MiB, size: 256MiB",
+            "61: farm.scratch: raw and files overlap",
+        ),
+        (
+            "start: 513MiB, size: 256MiB",
+            "start: 513MiB, size: 512MiB",
+            "53: farm: scratch.files ends at byte 1074790400",
+        ),
+        ("load: {kernel: 0x40400000", "load: {kernel: -1", "69: farm.flash.load.kernel: -1: should be"),
+        (
+            "  boot_seconds: 20",
+            "  deadlines: {boot: 0}",
+            "74: farm.deadlines.boot: 0: should be greater than 0",
+        ),
+    ],
+)
+def test_an_env_that_cannot_be_meant_is_refused_from_its_file_alone(
+    farm: Farm, old: str, new: str, said: str
+) -> None:
+    env = farm.folder / "board.yaml"
+    text = (ROOT / "envs" / "virt-rk3568.yaml").read_text()
+    assert old in text
+    env.write_text(text.replace(old, new))
+    assert farm.complaint(2, "plan", READAHEAD, "--board", env).startswith(f"farm: {env}:{said}")

@@ -62,6 +62,15 @@ class Scratch(_Block):
     raw: Area | None = None
     files: Area | None = None
 
+    @model_validator(mode="after")
+    def _check(self) -> Scratch:
+        raw, files = self.raw, self.files
+        if raw and files and raw.start < files.start + files.size and files.start < raw.start + raw.size:
+            raise ValueError(
+                "raw and files overlap, so writes to one would destroy the other; move one of them"
+            )
+        return self
+
 
 class Slot(_Block):
     """A range of the boot device that may be flashed."""
@@ -73,9 +82,9 @@ class Slot(_Block):
 class Load(_Block):
     """Memory addresses at which the bootloader may place things."""
 
-    kernel: int
-    initrd: int | None = None
-    dtb: int | None = None
+    kernel: int = Field(ge=0)
+    initrd: int | None = Field(default=None, ge=0)
+    dtb: int | None = Field(default=None, ge=0)
 
 
 class Netboot(_Block):
@@ -201,11 +210,11 @@ class Binary(_Block):
 class Deadlines(_Block):
     """Seconds after which a step counts as failed."""
 
-    power: float = 10
-    bootloader: float = 60
-    flash: float = 300
-    boot: float = 180
-    facts: float = 60
+    power: float = Field(default=10, gt=0)
+    bootloader: float = Field(default=60, gt=0)
+    flash: float = Field(default=300, gt=0)
+    boot: float = Field(default=180, gt=0)
+    facts: float = Field(default=60, gt=0)
     silence: float | None = Field(
         default=None, gt=0, description="of the board's process, which then is killed; default: worked out"
     )
@@ -242,6 +251,16 @@ class FarmBlock(_Block):
         default=None, description="what about this board is made up, said in reports"
     )
     virtual: VirtualBoard | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> FarmBlock:
+        for name, area in (("raw", self.scratch.raw), ("files", self.scratch.files)):
+            if area is not None and area.start + area.size > self.disk.size:
+                raise ValueError(
+                    f"scratch.{name} ends at byte {area.start + area.size}, but the disk has {self.disk.size}; make it "
+                    "smaller"
+                )
+        return self
 
 
 class EnvFile(BaseModel):
