@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.ready
 	$(BIN)/farm demo
 
+# Two processes: much of what is tested waits for a board. Tests of one file stay together, since they share a lab.
 test: lint
-	$(BIN)/pytest -q --durations=10
+	$(BIN)/pytest -q -n 2 --dist loadfile --durations=10
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

@@ -11,6 +11,8 @@ import tty
 from pathlib import Path
 from types import TracebackType
 
+# the facts come in frames as well; only trials have numbers for names
+_TRIAL_ENDED = re.compile(rb"@farm \d+/\d+ \d+ ")
 _FRAME = re.compile(rb"@q\w{3} \d+ \d+ [!-~]{100,}")
 
 
@@ -24,7 +26,7 @@ class Tapped:
         tty.setraw(slave)
         self.keep = slave  # open for good, so that the user may come and go
         self.path = os.ttyname(slave)
-        #: How many result frames are still to be damaged, and how many were.
+        #: How many frames of trials' results are still to be damaged, and how many were.
         self.damage, self.damaged = 0, 0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._pass, daemon=True)
@@ -46,17 +48,20 @@ class Tapped:
         os.write(self.board, data)
 
     def _pass(self) -> None:
-        line = b""
+        line, results = b"", False
         while not self._end.is_set():
             for fd in select.select([self.board, self.user], [], [], 0.2)[0]:
                 data = os.read(fd, 4096)
                 if fd == self.user:
                     os.write(self.board, data)
                     continue
-                line = (line + data).rpartition(b"\n")[2][-4096:] if b"\n" in data else (line + data)[-4096:]
-                if self.damage and _FRAME.search(line) and data[-1:].isalnum():
+                whole = line + data
+                results = (results and self.damage > 0) or bool(self.damage and _TRIAL_ENDED.search(whole))
+                found = _FRAME.search(whole) if self.damage and results else None
+                if found and (at := found.end() - 1 - len(line)) >= 0:
                     # one byte of the payload becomes another one that may stand there as well
-                    data = data[:-1] + (b"A" if data[-1:] != b"A" else b"B")
+                    data = data[:at] + (b"A" if data[at : at + 1] != b"A" else b"B") + data[at + 1 :]
                     self.damage -= 1
                     self.damaged += 1
+                line = whole.rpartition(b"\n")[2][-4096:]
                 os.write(self.user, data)
