@@ -149,12 +149,29 @@ def run(
 
 
 @app.command(epilog="Example: farm demo")
-def demo() -> None:
+def demo(
+    influx: Annotated[
+        bool,
+        typer.Option("--influx", help="Send results to an influxd (Debian's 1.x) that ends with the demo."),
+    ] = False,
+) -> None:
     """The main job on the virtual lab: readahead 128 against 1024, flashed, proven, measured, compared."""
+    import os
+    from contextlib import nullcontext
+
+    from farm.influx.local import LocalInflux
     from farm.runner.session import run_campaign
 
     file = Path(__file__).parents[1] / "envs" / "campaigns" / "readahead.yaml"
-    code = run_campaign(file, boards=None, seed=None, resume=None, start=True, out=out, err=err)
+    server = LocalInflux(home() / "influx") if influx else None
+    with server or nullcontext():
+        if server is not None:
+            os.environ.update(INFLUXDB_V2_URL=server.url, INFLUXDB_V2_BUCKET=server.database)
+        code = run_campaign(file, boards=None, seed=None, resume=None, start=True, out=out, err=err)
+        if server is not None:
+            for series in server.query('SELECT count("bw_bytes") FROM "trial" GROUP BY "board", "variant"'):
+                tags = series["tags"]
+                _print(f"influxd: {series['values'][0][1]} bandwidths of {tags['board']}, {tags['variant']}")
     raise typer.Exit(code)
 
 

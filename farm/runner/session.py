@@ -84,20 +84,21 @@ def run_campaign(
         )
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            with _exported(database) as nudge, ProgressView(err, total, plan.seconds / total, names) as view:
+            with _exported(database) as nudge:
+                with ProgressView(err, total, plan.seconds / total, names) as view:
 
-                def tell(message: Message) -> None:
-                    view(message)
-                    if isinstance(message, BootDone):
-                        nudge()
+                    def tell(message: Message) -> None:
+                        view(message)
+                        if isinstance(message, BootDone):
+                            nudge()
 
-                outcome = controller.run(
-                    campaign, envs, store, home(), seed=seed, tell=tell, resume=going_on, check=check
-                )
+                    outcome = controller.run(
+                        campaign, envs, store, home(), seed=seed, tell=tell, resume=going_on, check=check
+                    )
+                made = study(store, outcome.run_id)
+                _record_verdicts(store, made)
         finally:
             signal.signal(signal.SIGTERM, before)
-        made = study(store, outcome.run_id)
-        _record_verdicts(store, made)
         terminal.print_study(made, out)
     for text in (
         f"run:      {outcome.run_id} ({outcome.status})",
