@@ -27,7 +27,8 @@ class Finding:
 
 
 def _program(name: str, package: str, needed_for: str) -> Finding:
-    where = shutil.which(name)
+    # what pip installs lies beside the interpreter, which need not be on PATH
+    where = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     return Finding(
         name, where is not None, where or "missing", needed_for, "" if where else f"apt-get install {package}"
     )
