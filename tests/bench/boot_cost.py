@@ -30,6 +30,7 @@ CAMPAIGN = f"""\
 name: boot-cost
 boards: [{BOARD}]
 boots: 2
+trials: 1
 variants: {{only: {{baseline: true}}}}
 workloads:
   - {{tool: fio, rw: [read, randread, write, randwrite], bs: [4k, 64k], size: 64M, runtime: 5s}}
