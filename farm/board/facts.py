@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 from importlib import resources
 
 from farm.errors import BoardError
+from farm.fleet.env import SECTOR
 from farm.parse.extcsd import parse_extcsd
 from farm.parse.ios import parse_ios
 
-SECTOR = 512
 Fact = str | int | float | None
 
 
