@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from farm.analysis.family import Cell, Tested, cells, evaluate, fitted
 from farm.analysis.power import MIN_BOOTS, MOST_BOOTS, boots_for_change, boots_for_same
@@ -290,7 +290,7 @@ def _only_candidate(
         other = theirs[kind]
         if other == 0:
             found.append(f"{kind} ({count} times)" if count > 1 else kind)
-        elif count > other and stats.binom.sf(count - 1, count + other, 0.5) < ALPHA:
+        elif count > other and special.bdtrc(count - 1, count + other, 0.5) < ALPHA:
             found.append(f"{kind} ({count} times against {other})")
     lost = sum(
         cell.missing_cand

@@ -9,7 +9,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+
+from farm.analysis.student import t_tail
 
 Floats = NDArray[np.float64]
 
@@ -80,15 +81,16 @@ def _outliers(
     if n < 4:
         return []
     y = np.log(measured)
+    apart = y - y.mean()
+    off = apart * n / (n - 1)  # from the mean of the others
+    others = np.sqrt(np.maximum(float(apart @ apart) - apart * off, 0.0) / (n - 2))
+    t = np.abs(off) / (np.maximum(others, _STEADIEST) * math.sqrt(1 + 1 / (n - 1)))
+    rare = (np.abs(off) > math.log1p(OUTLIER_SIZE)) & (2 * t_tail(t, n - 2) * family < OUTLIER)
     found = []
-    for i in range(n):
-        others = np.delete(y, i)
-        off = float(y[i] - others.mean())
-        t = abs(off) / (max(float(others.std(ddof=1)), _STEADIEST) * math.sqrt(1 + 1 / (n - 1)))
-        if abs(off) > math.log1p(OUTLIER_SIZE) and 2 * stats.t.sf(t, n - 2) * family < OUTLIER:
-            size = 100 * math.expm1(min(off, 700.0))
-            message = f"{workload}, {variant}: one boot is {size:+.3g} % off the mean of the others"
-            found.append(Flag("outlier", message, workload, variant, int(rows[i])))
+    for i in np.flatnonzero(rare):
+        size = 100 * math.expm1(min(float(off[i]), 700.0))
+        message = f"{workload}, {variant}: one boot is {size:+.3g} % off the mean of the others"
+        found.append(Flag("outlier", message, workload, variant, int(rows[i])))
     return found
 
 
@@ -113,7 +115,7 @@ def _drift(
     left = y - slope * t
     # A series without any noise drifts by whatever it drifts: the size decides then.
     deviation = max(math.sqrt(float(left @ left) / df), 1e-9)
-    p = 2 * float(stats.t.sf(abs(slope) * math.sqrt(length) / deviation, df)) * family
+    p = 2 * float(t_tail(abs(slope) * math.sqrt(length) / deviation, df)) * family
     change = math.expm1(min(slope * float(np.ptp(times[rows])), 700.0))
     if p >= DRIFT or abs(change) < DRIFT_SIZE:
         return []

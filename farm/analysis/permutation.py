@@ -24,6 +24,7 @@ EXACT_BOOTS = 7
 TIE = 1e-9
 """A permuted |t| this close to the observed one is the same one, computed in another order of additions."""
 _CHUNK = 1_000_000  # keys held at once (8 MB an array), so that 1,000 boots need no gigabyte
+_FEW = 4  # with fewer series in the same boots, permuting residuals is cheaper than permuting weights
 _COLLINEAR = 1e-6  # least share of the variant's variation that the trend may leave
 
 
@@ -134,13 +135,12 @@ def _maxima(fits: Sequence[Fit], order: Ints) -> Floats:
     largest = np.zeros(len(order))
     for one in fits:
         mine = _restrict(order, one.boots)
-        # e*[i] = e[mine[i]], so variant @ e* is a row that holds variant[i] at mine[i], times e: one product of
-        # matrices for all draws and workloads.
-        along = _scatter(one.variant, mine) @ one.residuals
+        weights = np.stack([one.variant] if one.trend is None else [one.variant, one.trend], axis=1)
+        along, *drifting = _products(one.residuals, weights, mine)
         information = float(one.variant @ one.variant)
         rss = one.squares - along**2 / information
-        if one.trend is not None:
-            rss -= (_scatter(one.trend, mine) @ one.residuals) ** 2
+        for of_trend in drifting:
+            rss -= of_trend**2
         deviation = np.sqrt(np.maximum(rss / one.df, one.floor**2))
         t = np.abs(along) / (deviation * math.sqrt(information))
         np.maximum(largest, t.max(axis=1), out=largest)
@@ -155,6 +155,15 @@ def _restrict(order: Ints, boots: Ints) -> Ints:
     position[boots] = np.arange(len(boots))
     placed = position[order]
     return placed[placed >= 0].reshape(len(order), len(boots))
+
+
+def _products(residuals: Floats, weights: Floats, order: Ints) -> list[Floats]:
+    """Each column of `weights` times the residuals e* of each row of `order`, where e*[i] = e[order[i]]: (draws, k) each."""
+    if residuals.shape[1] < _FEW:
+        by_series = np.stack([np.take(one, order) @ weights for one in residuals.T], axis=1)
+        return list(np.moveaxis(by_series, 2, 0))
+    # weights @ e* is a row that holds weights[i] at order[i], times e: one product of matrices for all draws and series.
+    return [_scatter(one, order) @ residuals for one in weights.T]
 
 
 def _scatter(weights: Floats, order: Ints) -> Floats:

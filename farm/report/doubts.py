@@ -18,9 +18,6 @@ from farm.store.records import StoredBoot, StoredTrial
 from farm.units import format_percent, format_rate
 from farm.workload.lint import Lint, lint
 
-_FLAGGED_VALUES = 20_000
-"""Boots x series of a board up to which each boot is looked at as an outlier, which takes seconds beyond it."""
-
 Shares = Mapping[tuple[str, str, str], BusShare]
 """By board, variant and label of the series."""
 
@@ -156,7 +153,7 @@ def _flags(
             for boot in good
         ]
         found: list[Flag] = list(fact_flags(facts, [boot.variant for boot in good]))
-        if board in tables and tables[board].values.size <= _FLAGGED_VALUES:
+        if board in tables:
             table = tables[board]
             labels = [one.label for one in table.series]
             found += value_flags(table.values, table.starts, table.variants, labels)
