@@ -13,6 +13,7 @@ from farm.errors import UserError
 from farm.report.series import BoardSeries, Series, by_board
 from farm.store.db import Store
 from farm.store.records import RunRecord, StoredBoot, ValueRow
+from farm.store.values import Values
 
 
 class VerdictLike(Protocol):
@@ -119,7 +120,7 @@ def compare_table(
     record = store.run(run)
     rows = store.values(record.id, metric)
     boots = store.boots(record.id)
-    known = store.metrics(record.id) if rows and all(row.value is None for row in rows) else []
+    known = store.metrics(record.id) if len(rows) and np.isnan(rows.measured).all() else []
     if known and metric not in known:
         raise UserError(f"run {record.id} has no samples of {metric}; it has {', '.join(known)}")
     return build(record, rows, boots, metric=metric, baseline=baseline, verdicts=verdicts)
@@ -127,7 +128,7 @@ def compare_table(
 
 def build(
     run: RunRecord,
-    rows: Sequence[ValueRow],
+    rows: Values,
     boots: Sequence[StoredBoot],
     *,
     metric: str = "bw_bytes",
@@ -148,7 +149,7 @@ def build(
     planned: dict[tuple[str, str], set[int]] = {}
     for boot in boots:
         planned.setdefault((boot.board, boot.variant), set()).add(boot.index)
-    lost = _lost(rows)
+    lost = _lost(rows.lost())
     blocks = []
     for board, table in tables.items():
         seen: list[str | None] = [name for name in candidates if (board, name) in planned]
@@ -163,7 +164,6 @@ def build(
                     ),
                 )
             )
-    trials = [row.trial_id for row in rows]
     return CompareTable(
         run_id=run.id,
         campaign=run.campaign,
@@ -173,10 +173,10 @@ def build(
         baseline=base,
         imported=bool(run.settings.get("imported")),
         judged=verdicts is not None,
-        first_trial=min(trials, default=None),
-        last_trial=max(trials, default=None),
+        first_trial=int(rows.trial.min()) if len(rows) else None,
+        last_trial=int(rows.trial.max()) if len(rows) else None,
         blocks=tuple(blocks),
-        notes=_notes(rows, boots),
+        notes=_notes(rows.lost(), boots),
     )
 
 
@@ -254,16 +254,15 @@ def _side(
     )
 
 
-def _lost(rows: Iterable[ValueRow]) -> dict[tuple[str, str, str, str], set[int]]:
+def _lost(trials: Iterable[ValueRow]) -> dict[tuple[str, str, str, str], set[int]]:
     """Trials that do not count, by board, variant, workload and status; one that has two directions is one."""
     lost: dict[tuple[str, str, str, str], set[int]] = {}
-    for row in rows:
-        if row.status != "ok":
-            lost.setdefault((row.board, row.variant, row.workload, row.status), set()).add(row.trial_id)
+    for row in trials:
+        lost.setdefault((row.board, row.variant, row.workload, row.status), set()).add(row.trial_id)
     return lost
 
 
-def _notes(rows: Iterable[ValueRow], boots: Iterable[StoredBoot]) -> tuple[Note, ...]:
+def _notes(lost: Iterable[ValueRow], boots: Iterable[StoredBoot]) -> tuple[Note, ...]:
     good: dict[int, StoredBoot] = {}
     torn: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
     for boot in boots:
@@ -273,8 +272,8 @@ def _notes(rows: Iterable[ValueRow], boots: Iterable[StoredBoot]) -> tuple[Note,
             key = (boot.board, boot.variant, boot.status, boot.reason)
             torn.setdefault(key, []).append((boot.index, boot.attempt))
     single: dict[tuple[str, str, str, str], dict[int, ValueRow]] = {}
-    for row in rows:
-        if row.status != "ok" and row.boot_id in good:  # the others are told with their boot
+    for row in lost:
+        if row.boot_id in good:  # the others are told with their boot
             single.setdefault((row.board, row.variant, row.status, row.reason), {})[row.trial_id] = row
     of_boots = [
         Note("boot", *key, boots=tuple(places), workloads=(), trials=()) for key, places in torn.items()

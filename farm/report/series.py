@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.store.records import ValueRow
+from farm.store.values import Values
 
 
 @dataclass(frozen=True)
@@ -38,46 +37,69 @@ class BoardSeries:
     values: NDArray[np.float64]
 
 
-def by_board(rows: Iterable[ValueRow], workloads: Sequence[str] = ()) -> dict[str, BoardSeries]:
+def by_board(values: Values, workloads: Sequence[str] = ()) -> dict[str, BoardSeries]:
     """The tables of a run's `Store.values`, by board; series in the order of `workloads`, then as first seen."""
-    boards: dict[str, list[ValueRow]] = {}
-    for row in rows:
-        boards.setdefault(row.board, []).append(row)
-    return {board: _table(board, own, workloads) for board, own in boards.items()}
+    numbers: dict[str, int] = {}
+    of_boot = {
+        boot_id: numbers.setdefault(boot.board, len(numbers)) for boot_id, boot in values.boots.items()
+    }
+    boot_ids, at = np.unique(values.boot, return_inverse=True)
+    board = np.array([of_boot[boot_id] for boot_id in boot_ids.tolist()], dtype=np.intp)[at]
+    names = list(numbers)
+    return {
+        names[number]: _table(names[number], values, np.flatnonzero(board == number), workloads)
+        for number in _as_first_seen(board)
+    }
 
 
-def _table(board: str, rows: list[ValueRow], workloads: Sequence[str]) -> BoardSeries:
-    series = _series(rows, workloads)
-    column = {(one.workload, one.rw): number for number, one in enumerate(series)}
-    boots: dict[int, ValueRow] = {}
-    trials: dict[tuple[int, int], list[float]] = {}
-    for row in rows:
-        if row.status == "ok" and row.value is not None:
-            boots.setdefault(row.boot_id, row)
-            trials.setdefault((row.boot_id, column[row.workload, row.rw]), []).append(row.value)
-    line = {boot_id: number for number, boot_id in enumerate(boots)}
-    values = np.full((len(boots), len(series)), np.nan)
-    for (boot_id, at), measured in trials.items():
-        values[line[boot_id], at] = measured[0] if len(measured) == 1 else median(measured)
+def _as_first_seen(codes: NDArray[np.intp]) -> list[int]:
+    found, first = np.unique(codes, return_index=True)
+    return [int(code) for code in found[np.argsort(first)]]
+
+
+def _table(board: str, values: Values, rows: NDArray[np.intp], workloads: Sequence[str]) -> BoardSeries:
+    kinds = [values.kinds[number] for number in _as_first_seen(values.kind[rows])]
+    series = _series(kinds, workloads)
+    columns = {(one.workload, one.rw): number for number, one in enumerate(series)}
+    good = rows[values.ok[rows] & ~np.isnan(values.measured[rows])]
+    boot_ids = list(dict.fromkeys(values.boot[good].tolist()))
+    lines = {boot_id: number for number, boot_id in enumerate(boot_ids)}
+    line = np.array([lines[boot_id] for boot_id in values.boot[good].tolist()], dtype=np.intp)
+    column = np.array([columns.get(kind, -1) for kind in values.kinds], dtype=np.intp)[values.kind[good]]
+    table = np.full((len(boot_ids), len(series)), np.nan)
+    cells, medians = _medians(line * len(series) + column, values.measured[good])
+    table.flat[cells] = medians
+    boots = [values.boots[boot_id] for boot_id in boot_ids]
     return BoardSeries(
         board=board,
-        boot_ids=tuple(boots),
-        indexes=tuple(row.boot_index for row in boots.values()),
-        variants=tuple(row.variant for row in boots.values()),
-        starts=np.array([row.boot_started for row in boots.values()], dtype=np.float64),
+        boot_ids=tuple(boot_ids),
+        indexes=tuple(boot.index for boot in boots),
+        variants=tuple(boot.variant for boot in boots),
+        starts=np.array([boot.started for boot in boots], dtype=np.float64),
         series=series,
-        values=values,
+        values=table,
     )
 
 
-def _series(rows: list[ValueRow], workloads: Sequence[str]) -> tuple[Series, ...]:
+def _medians(
+    cells: NDArray[np.intp], measured: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Each cell once, and the median of what was measured in it."""
+    order = np.lexsort((measured, cells))
+    found, first, count = np.unique(cells[order], return_index=True, return_counts=True)
+    ascending = measured[order]
+    return found, (ascending[first + (count - 1) // 2] + ascending[first + count // 2]) / 2
+
+
+def _series(kinds: Iterable[tuple[str, str]], workloads: Sequence[str]) -> tuple[Series, ...]:
     """Every workload that was tried; its directions are those that it has values of, good or not."""
     directions: dict[str, set[str]] = {name: set() for name in workloads}
-    for row in rows:
-        seen = directions.setdefault(row.workload, set())
-        if row.value is not None:
-            seen.add(row.rw)
-    tried = {row.workload for row in rows}
+    tried = set()
+    for workload, rw in kinds:
+        tried.add(workload)
+        seen = directions.setdefault(workload, set())
+        if rw:  # empty where a trial has no value
+            seen.add(rw)
     return tuple(
         Series(workload, rw, f"{workload} {rw}" if len(found) > 1 else workload)
         for workload, found in directions.items()

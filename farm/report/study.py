@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from farm.analysis.across import Across, BoardVerdict, across
 from farm.campaign import Campaign, load_campaign
 from farm.errors import UserError
@@ -68,7 +70,7 @@ def study(store: Store, run: str, *, baseline: str | None = None) -> Study:
     campaign = campaign_of(record)
     bands = {one.name: one.band for one in campaign.workloads if one.band is not None} if campaign else {}
     main = judge(store, record, boots, BANDWIDTH, baseline=base, bands=bands)
-    if all(row.value is None for row in main[0].rows):
+    if np.isnan(main[0].rows.measured).all():
         main = judge(store, record, boots, TIMES, baseline=base, bands=bands) or main
     judged = (*main, *judge(store, record, boots, TAILS, baseline=base, bands=bands))
     table, *tails = (

@@ -11,7 +11,8 @@ import numpy as np
 from farm.analysis.compare import Verdict, compare
 from farm.report.series import BoardSeries, Series, by_board
 from farm.store.db import Store
-from farm.store.records import RunRecord, StoredBoot, ValueRow
+from farm.store.records import RunRecord, StoredBoot
+from farm.store.values import Values
 
 DRAWS = 10_000
 _FEWEST_DRAWS = 500
@@ -43,7 +44,7 @@ class Judged:
     """
 
     metric: str
-    rows: Sequence[ValueRow]
+    rows: Values
     tables: Mapping[str, BoardSeries]
     verdicts: Mapping[tuple[str, str, str], Verdict]
     higher_is_better: bool
@@ -67,7 +68,7 @@ def judge(
     names = [str(name) for name in run.settings.get("workloads", ())]
     for metric in family.metrics:
         rows = store.values(run.id, metric)
-        if family is BANDWIDTH or any(row.value is not None for row in rows):
+        if family is BANDWIDTH or np.isfinite(rows.measured).any():
             found[metric] = (rows, by_board(rows, names))
     if not found:
         return ()
@@ -121,7 +122,7 @@ def variants_of(run: RunRecord, boots: Iterable[StoredBoot]) -> list[str]:
     return [*named, *sorted({boot.variant for boot in boots} - set(named))]
 
 
-def events(boots: Iterable[StoredBoot], rows: Iterable[ValueRow]) -> dict[str, dict[str, list[str]]]:
+def events(boots: Iterable[StoredBoot], rows: Values) -> dict[str, dict[str, list[str]]]:
     """What happened, by board and variant: kernel events, boots and trials that failed or are void.
 
     Boots that were repeated count too: that a candidate panics now and then is an outcome, not missing data.
@@ -135,7 +136,7 @@ def events(boots: Iterable[StoredBoot], rows: Iterable[ValueRow]) -> dict[str, d
             good.add(boot.id)
         else:
             of_variant.append(_kind(f"{boot.status} boot: {boot.reason}"))
-    lost = {row.trial_id: row for row in rows if row.status != "ok" and row.boot_id in good}
+    lost = {row.trial_id: row for row in rows.lost() if row.boot_id in good}
     for row in lost.values():
         found[row.board][row.variant].append(_kind(f"{row.status} trial: {row.reason}"))
     return found

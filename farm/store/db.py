@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from farm.errors import StoreError, UserError
@@ -25,9 +26,11 @@ from farm.store.records import (
     StoredTrial,
     Tally,
     TrialRecord,
-    ValueRow,
 )
 from farm.store.schema import migrate
+
+if TYPE_CHECKING:
+    from farm.store.values import Values
 
 
 class Store:
@@ -253,13 +256,12 @@ class Store:
                 for kind, size, stream in found
             }
 
-    def values(self, run_id: str, metric: str = "bw_bytes") -> list[ValueRow]:
-        """One row per trial and direction of its data, good or not, by board, boot and order of execution.
+    def values(self, run_id: str, metric: str = "bw_bytes") -> Values:
+        """What every trial of a run measured in one metric, good or not; see Values and ValueRow."""
+        from farm.store import values  # numpy, which most commands do without
 
-        `value` is in the unit of the metric's name; see ValueRow for what counts as ok.
-        """
         with self.reading("the values were not read") as db:
-            return rows.values(db, run_id, metric)
+            return values.read(db, run_id, metric)
 
     def metrics(self, run_id: str) -> list[str]:
         """Names of the metrics that a run has samples of."""

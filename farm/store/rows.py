@@ -6,8 +6,7 @@ import json
 import sqlite3
 from typing import Any
 
-from farm.store.codec import text_in
-from farm.store.records import RunRecord, SampleRecord, StoredBoot, StoredTrial, ValueRow
+from farm.store.records import RunRecord, SampleRecord, StoredBoot, StoredTrial
 
 Bound = bytes | str | int | None
 
@@ -92,47 +91,3 @@ def trials(db: sqlite3.Connection, where: str, *bound: Bound) -> list[StoredTria
         )
         for row in db.execute(f"{_TRIAL}{where} ORDER BY board, boot_index, attempt, trial.id", bound)
     ]
-
-
-def values(db: sqlite3.Connection, run_id: str, metric: str) -> list[ValueRow]:
-    """One row per trial and direction; equal texts are one object, so that 100,000 rows stay small."""
-    boots = {
-        boot_id: (board, variant, index, started, status, reason)
-        for boot_id, board, variant, index, started, status, reason in db.execute(
-            "SELECT id, board, variant, boot_index, started, status, reason FROM boot"
-            " WHERE run_id = CAST(? AS TEXT)",
-            (text_in(run_id),),
-        )
-    }
-    # NULL for what nearly all rows have in common: turning text into str is most of the time.
-    found = db.execute(
-        "SELECT boot_id, workload, ifnull(rw, ''), rep, nullif(trial.status, 'ok'), value, trial.id,"
-        " nullif(trial.reason, '') FROM boot JOIN trial ON trial.boot_id = boot.id"
-        " LEFT JOIN sample ON trial_id = trial.id AND metric = CAST(? AS TEXT)"
-        " WHERE run_id = CAST(? AS TEXT) ORDER BY board, boot_index, attempt, trial.id, rw",
-        (text_in(metric), text_in(run_id)),
-    )
-    known: dict[str, str] = {}
-    same = known.setdefault
-    rows = []
-    for boot_id, workload, rw, rep, status, value, trial_id, reason in found:
-        board, variant, index, started, boot_status, boot_reason = boots[boot_id]
-        if status is None:
-            status, reason = boot_status, reason if boot_status == "ok" else boot_reason
-        rows.append(
-            ValueRow(
-                board,
-                variant,
-                boot_id,
-                index,
-                started,
-                same(workload, workload),
-                same(rw, rw),
-                rep,
-                same(status, status),  # type: ignore[arg-type]  # the table's CHECK holds it to Status
-                value,
-                trial_id,
-                same(reason, reason) if reason else "",
-            )
-        )
-    return rows
