@@ -29,16 +29,19 @@ def _defaults(home: Path) -> dict[str, str]:
     except BoardError:
         return {
             "LG_VIRTUAL_PDU": "http://127.0.0.1:9/no-virtual-lab",
+            "LG_VIRTUAL_NET": "127.0.0",
             "LG_VIRTUAL_DIR": str(home / "virtual"),
             "LG_VIRTUAL_IMAGES": str(images.directory()),
         }
 
 
-def ready(names: Iterable[str], home: Path, *, start: bool, say: Callable[[str], None]) -> list[BoardEnv]:
+def ready(
+    names: Iterable[str], home: Path, *, start: bool, say: Callable[[str], None], elsewhere: bool = False
+) -> list[BoardEnv]:
     """The envs of these boards, with the virtual ones up; their variables are put into this process's environment.
 
     With `start` a lab is started and images are built where needed; without it a lab that does not run is a
-    UserError that names the command.
+    UserError that names the command. With `elsewhere` the lab may be another home's, behind a coordinator.
     """
     names = list(names)
     found = load(names, home)
@@ -48,6 +51,9 @@ def ready(names: Iterable[str], home: Path, *, start: bool, say: Callable[[str],
     if start:
         images.ensure(needed_by(virtual.values()), say=say)
         os.environ.update(lab.up(virtual, home).environment())
+    elif elsewhere and not lab.status(home):
+        for name, value in _defaults(home).items():
+            os.environ.setdefault(name, value)
     else:
         there = {board.name for board in lab.status(home)}
         if missing := sorted(set(virtual) - there):

@@ -150,11 +150,12 @@ Partition = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,36}$")]
 
 
 class Fastboot(_Block):
-    """The host's fastboot writes partitions; U-Boot loads from them. What was written cannot be read back."""
+    """The host's fastboot writes partitions; U-Boot loads from them, which is how they are verified."""
 
     method: Literal["fastboot"]
     enter: tuple[str, ...] = Field(
-        default=("fastboot usb 0",), description="at U-Boot's prompt; the last one stays"
+        default=("fastboot usb 0",),
+        description="at U-Boot's prompt; the last one stays. Empty for a board that answers by itself",
     )
     partitions: Mapping[Literal["kernel", "initrd", "dtb"], Partition]
     slot: Literal["a", "b"] | None = Field(
@@ -163,6 +164,7 @@ class Fastboot(_Block):
     read: tuple[str, ...] = Field(
         min_length=1, description="U-Boot commands that load the partitions to the addresses of load:"
     )
+    crc32: bool = Field(default=True, description="whether U-Boot has crc32, so that what it read is checked")
     load: Load
     boot: str = "booti"
 

@@ -30,17 +30,19 @@ _END_DEADLINE = 15.0
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that runs: its directory, the images' directory and the power strip's URL."""
+    """A lab that runs: its directory, the images' directory, the power strip's URL and the boards' network (127.A.B)."""
 
     directory: Path
     images: Path
     pdu: str
+    network: str
     pid: int
 
     def environment(self) -> dict[str, str]:
         """The variables that env files of virtual boards refer to in `!template` strings."""
         return {
             "LG_VIRTUAL_PDU": self.pdu,
+            "LG_VIRTUAL_NET": self.network,
             "LG_VIRTUAL_DIR": str(self.directory),
             "LG_VIRTUAL_IMAGES": str(self.images),
         }
@@ -87,7 +89,7 @@ def up(boards: Mapping[str, VirtualBoard], home: Path) -> Lab:
     directory = lab_directory(home)
     state = LabState.read(directory) or _start(directory, home)
     _ask(directory, {"add": {name: board.model_dump() for name, board in boards.items()}})
-    return Lab(directory, images_directory(), state.pdu, state.pid)
+    return Lab(directory, images_directory(), state.pdu, state.network, state.pid)
 
 
 def down(home: Path) -> bool:
@@ -138,7 +140,7 @@ def environment(home: Path) -> dict[str, str]:
     state = LabState.read(directory)
     if state is None:
         raise BoardError(f"no virtual lab runs in {home}; start it with: farm virtual up")
-    return Lab(directory, images_directory(), state.pdu, state.pid).environment()
+    return Lab(directory, images_directory(), state.pdu, state.network, state.pid).environment()
 
 
 def _start(directory: Path, home: Path) -> LabState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -103,6 +104,37 @@ class Card(_Model):
         return self
 
 
+class FlashRange(_Model):
+    """A partition of the boot flash; bytes, whole sectors."""
+
+    start: Size
+    size: Size = Field(gt=0)
+
+    @field_validator("start", "size")
+    @classmethod
+    def _whole_sectors(cls, value: int) -> int:
+        if value % 512:
+            raise ValueError(f"{value} is not a multiple of 512 bytes")
+        return value
+
+
+class VirtualFastboot(_Model):
+    """That the board can be flashed by fastboot, on $LG_VIRTUAL_NET.`address`, and where its partitions are."""
+
+    address: int = Field(
+        ge=2, le=254, description="last number of the board's address; no other board has it"
+    )
+    partitions: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,36}$")], FlashRange]
+
+    @model_validator(mode="after")
+    def _no_overlap(self) -> VirtualFastboot:
+        ranges = sorted((part.start, part.start + part.size, name) for name, part in self.partitions.items())
+        for (_, end, first), (start, _, second) in pairwise(ranges):
+            if start < end:
+                raise ValueError(f"partitions {first} and {second} overlap; move one of them")
+        return self
+
+
 class VirtualBoard(_Model):
     """The `farm: virtual:` block of an environment file. Sizes in bytes, baud in bits per second."""
 
@@ -118,6 +150,7 @@ class VirtualBoard(_Model):
     userland: Literal["", "busybox", "toybox", "gnu"] = Field(
         default="", validate_default=True, description="by default the first that the architecture has"
     )
+    fastboot: VirtualFastboot | None = None
 
     @field_validator("memory")
     @classmethod
@@ -149,6 +182,15 @@ class VirtualBoard(_Model):
     def _one_cpu_for_icount(self) -> VirtualBoard:
         if self.icount is not None and self.cpus != 1:
             raise ValueError("icount counts the instructions of one CPU; write cpus: 1")
+        return self
+
+    @model_validator(mode="after")
+    def _partitions_fit(self) -> VirtualBoard:
+        for name, part in self.fastboot.partitions.items() if self.fastboot else ():
+            if part.start + part.size > self.flash_size:
+                raise ValueError(
+                    f"fastboot partition {name} ends at byte {part.start + part.size}, the flash has {self.flash_size}"
+                )
         return self
 
 

@@ -42,6 +42,7 @@ class LabState:
     pid: int
     started: int
     pdu: str
+    network: str
     boards: dict[str, VirtualBoard]
 
     @property
@@ -56,6 +57,7 @@ class LabState:
                 "pid": self.pid,
                 "started": self.started,
                 "pdu": self.pdu,
+                "network": self.network,
                 "boards": {name: board.model_dump() for name, board in self.boards.items()},
             },
             indent=1,
@@ -76,7 +78,8 @@ class LabState:
         try:
             fields = json.loads((directory / STATE_FILE).read_text())
             boards = {name: VirtualBoard.model_validate(board) for name, board in fields["boards"].items()}
-            state = cls(int(fields["pid"]), int(fields["started"]), str(fields["pdu"]), boards)
+            network = str(fields.get("network", ""))  # TRANSITION
+            state = cls(int(fields["pid"]), int(fields["started"]), str(fields["pdu"]), network, boards)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
             return None
         return state if state.alive else None

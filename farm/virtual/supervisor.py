@@ -13,6 +13,7 @@ import fcntl
 import json
 import logging
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,7 +25,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from farm.errors import FarmError
-from farm.virtual import disk
+from farm.virtual import disk, fastboot
+from farm.virtual.fastboot import FastbootStandIn
 from farm.virtual.machine import QMP_SOCKET, TFTP_DIR, VirtualBoard, qemu_argv
 from farm.virtual.power import PowerStrip
 from farm.virtual.serial import SerialAdapter
@@ -51,7 +53,7 @@ def _die_with(parent: int) -> Callable[[], None]:
 class Unit:
     """One board of the lab: its files, its serial adapter, and its QEMU while it has power."""
 
-    def __init__(self, name: str, board: VirtualBoard, directory: Path) -> None:
+    def __init__(self, name: str, board: VirtualBoard, directory: Path, network: str) -> None:
         self.name, self.board, self.directory = name, board, directory
         directory.mkdir(parents=True, exist_ok=True)
         (directory / TFTP_DIR).mkdir(exist_ok=True)
@@ -61,6 +63,10 @@ class Unit:
         self._exited = asyncio.Event()
         self._lock = asyncio.Lock()
         self._powered = False
+        self._fastboot: FastbootStandIn | None = None
+        if board.fastboot:
+            address = f"{network}.{board.fastboot.address}"
+            self._fastboot = FastbootStandIn(board.fastboot, directory, address, self._restart)
         self.died = ""
 
     @property
@@ -77,10 +83,21 @@ class Unit:
         """Switch the outlet and return when it is done. Raises OSError when QEMU cannot be started."""
         async with self._lock:
             if on and not self._powered:
+                if self._fastboot:
+                    await self._fastboot.start()
                 self._start()
             elif not on:
+                if self._fastboot:
+                    self._fastboot.stop()
                 await self._kill()
             self._powered = on
+
+    async def _restart(self) -> None:
+        """What fastboot's `reboot` does: the outlet stays on."""
+        async with self._lock:
+            if self._powered:
+                await self._kill()
+                self._start()
 
     async def close(self) -> None:
         """Cut the power and take the serial line away."""
@@ -141,7 +158,7 @@ class Supervisor:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._units: dict[str, Unit] = {}
-        self._pdu = ""
+        self._pdu = self._network = ""
 
     async def run(self, say_ready: Callable[[], None]) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -151,6 +168,8 @@ class Supervisor:
             loop.add_signal_handler(number, end.set)
         strip = PowerStrip(self._units)
         self._pdu = await strip.start()
+        # held until the end, so that no other lab takes the same network
+        self._network, held = _network()
         with contextlib.suppress(OSError):
             Path(CONTROL_SOCKET).unlink()
         control = await asyncio.start_unix_server(self._control, CONTROL_SOCKET, limit=_LONGEST_REQUEST)
@@ -164,6 +183,7 @@ class Supervisor:
             await unit.close()
         with contextlib.suppress(OSError):
             Path(CONTROL_SOCKET).unlink()
+        held.close()
         LabState.remove(self._directory)
         log.info("lab pid %d ends", os.getpid())
 
@@ -172,6 +192,7 @@ class Supervisor:
             pid=os.getpid(),
             started=start_time(os.getpid()) or 0,
             pdu=self._pdu,
+            network=self._network,
             boards={name: unit.board for name, unit in self._units.items()},
         ).write(self._directory)
 
@@ -207,8 +228,36 @@ class Supervisor:
                 )
             await there.close()
             del self._units[name]
-        self._units[name] = Unit(name, board, self._directory / name)
+        for other, unit in self._units.items():
+            if (
+                board.fastboot
+                and unit.board.fastboot
+                and board.fastboot.address == unit.board.fastboot.address
+            ):
+                raise FarmError(
+                    f"{name} has fastboot address {board.fastboot.address}, as {other} has; give it another"
+                )
+        self._units[name] = Unit(name, board, self._directory / name, self._network)
         log.info("%s: added", name)
+
+
+def _network() -> tuple[str, socket.socket]:
+    """The first three numbers of a loopback network (127.A.B) that no other lab has, and what keeps it ours.
+
+    Raises OSError where none is to be had.
+    """
+    for left in range(100, 0, -1):
+        network = f"127.{random.randint(1, 254)}.{random.randint(0, 255)}"  # noqa: S311 - no secret
+        held = socket.socket()
+        try:
+            held.bind((f"{network}.1", fastboot.PORT))
+            held.listen()
+            return network, held
+        except OSError:
+            held.close()
+            if left == 1:
+                raise
+    raise AssertionError
 
 
 def main(argv: list[str]) -> int:

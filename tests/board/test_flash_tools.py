@@ -53,11 +53,14 @@ class Uboot:
 
     def __init__(self, device: Path) -> None:
         self.device, self.memory, self.said = device, {}, []
+        self.partitions: dict[str, bytes] = {}
         self.watch = SimpleNamespace(tail=(), log_path=None)
 
     def run(self, text: str, timeout: int) -> tuple[list[str], list[str], int]:
         self.said.append(text)
         words = text.split()
+        if words[0] == "load":  # as some U-Boots' own commands put a partition into memory
+            self.memory[int(words[1], 16)] = self.partitions[words[2]]
         if words[:2] == ["mmc", "read"]:
             where, first, count = (int(word, 16) for word in words[2:])
             self.memory[where] = self.device.read_bytes()[first * 512 : (first + count) * 512]
@@ -254,11 +257,12 @@ def fastboot(server: Server, **more: object) -> tuple[FastbootMethod, Ports]:
     AndroidNetFastboot(target, None, address="127.0.0.1", port=server.port, protocol="tcp")
     driver = AndroidFastbootDriver(target, None)
     uboot = Uboot(Path(os.devnull))
+    uboot.partitions = server.partitions
     config = Fastboot.model_validate(
         {
             "method": "fastboot",
             "partitions": {"kernel": "boot", "dtb": "dtb"},
-            "read": ["mmc dev 0"],
+            "read": ["load 0x46000000 boot", "load 0x4a000000 dtb"],
             "load": {"kernel": 0x46000000, "dtb": 0x4A000000},
             **more,
         }
@@ -270,19 +274,44 @@ def test_fastboot_writes_partitions_and_does_not_write_the_same_twice(bundle: Bu
     server = Server()
     method, ports = fastboot(server)
     report = method.flash(ports, bundle, 30)
-    assert server.partitions == {"boot": KERNEL, "dtb": DTB}
+    # whole blocks of 4096 bytes, without which fastboot makes sparse images that lack a chunk
+    assert server.partitions == {"boot": KERNEL.ljust(12288, b"\0"), "dtb": DTB.ljust(4096, b"\0")}
     assert ports.uboot.said == ["fastboot usb 0"]
-    assert report.written == 10244 + 400
-    assert "cannot read back" in report.verified
+    assert report.written == 12288 + 4096
+    assert report.verified == "CRC-32 of what U-Boot loads, before each start"
     server.commands.clear()
     assert method.flash(ports, bundle, 30).written == 0
     assert server.commands == []
     method.boot(ports, bundle)
     assert ports.uboot.said[1:] == [
-        "mmc dev 0",
+        "load 0x46000000 boot",
+        "load 0x4a000000 dtb",
+        "crc32 0x46000000 0x2804",
+        "crc32 0x4a000000 0x190",
         "setenv bootargs 'console=ttyS2'",
         "booti 0x46000000 - 0x4a000000",
     ]
+
+
+def test_fastboot_does_not_start_what_the_partitions_do_not_hold_and_writes_it_anew(bundle: Bundle) -> None:
+    server = Server()
+    method, ports = fastboot(server)
+    method.flash(ports, bundle, 30)
+    server.partitions["dtb"] = server.partitions["dtb"].replace(b"\xfe\xed", b"\xfe\xee", 1)
+    with pytest.raises(BoardError, match=r"dtb loaded from partition dtb has CRC [0-9a-f]{8} instead of "):
+        method.boot(ports, bundle)
+    assert not any(text.startswith("booti") for text in ports.uboot.said)
+    assert method.flash(ports, bundle, 30).ranges == ("dtb: 400 bytes in partition dtb",)
+    method.boot(ports, bundle)
+
+
+def test_fastboot_says_where_it_cannot_verify(bundle: Bundle) -> None:
+    server = Server()
+    method, ports = fastboot(server, crc32=False, enter=[])
+    assert method.flash(ports, bundle, 30).verified == "accepted by the device; fastboot cannot read back"
+    assert ports.uboot.said == [], "a board that answers by itself"
+    method.boot(ports, bundle)
+    assert not any(text.startswith("crc32") for text in ports.uboot.said)
 
 
 def test_fastboot_writes_one_slot_and_makes_it_active(bundle: Bundle) -> None:

@@ -222,6 +222,7 @@ def test_up_uses_the_lab_that_runs(home: Path) -> None:
     assert [found.name for found in lab.status(home)] == ["one", "three", "two"]
     assert lab.environment(home) == {
         "LG_VIRTUAL_PDU": labs[0].pdu,
+        "LG_VIRTUAL_NET": labs[0].network,
         "LG_VIRTUAL_DIR": str(home / "virtual"),
         "LG_VIRTUAL_IMAGES": str(images.directory()),
     }

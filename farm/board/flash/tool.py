@@ -50,7 +50,9 @@ def run(ports: Ports, argv: Sequence[str], deadline_s: float) -> bytes:
 
 
 def enter(ports: Ports, commands: Sequence[str]) -> None:
-    """Have U-Boot become a USB device: its last command stays, so no prompt is waited for."""
+    """Have U-Boot become a device of the host's: its last command stays, so no prompt is waited for."""
+    if not commands:
+        return
     *first, last = commands
     for text in first:
         command(ports, text, 30)
