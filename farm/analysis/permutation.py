@@ -135,7 +135,7 @@ def _maxima(fits: Sequence[Fit], order: Ints) -> Floats:
     largest = np.zeros(len(order))
     for one in fits:
         mine = _restrict(order, one.boots)
-        weights = np.stack([one.variant] if one.trend is None else [one.variant, one.trend], axis=1)
+        weights = np.stack([one.variant] if one.trend is None else [one.variant, one.trend])
         along, *drifting = _products(one.residuals, weights, mine)
         information = float(one.variant @ one.variant)
         rss = one.squares - along**2 / information
@@ -158,12 +158,12 @@ def _restrict(order: Ints, boots: Ints) -> Ints:
 
 
 def _products(residuals: Floats, weights: Floats, order: Ints) -> list[Floats]:
-    """Each column of `weights` times the residuals e* of each row of `order`, where e*[i] = e[order[i]]: (draws, k) each."""
-    if residuals.shape[1] < _FEW:
-        by_series = np.stack([np.take(one, order) @ weights for one in residuals.T], axis=1)
-        return list(np.moveaxis(by_series, 2, 0))
+    """Each of `weights` (w, m) times the residuals e* (m, k) of each row of `order`, e*[i] = e[order[i]]: w x (draws, k)."""
+    if residuals.shape[1] < _FEW:  # einsum: threads of BLAS cost more than so narrow a product
+        permuted = (np.take(one, order) for one in residuals.T)
+        return list(np.stack([np.einsum("dm,wm->wd", one, weights) for one in permuted], axis=2))
     # weights @ e* is a row that holds weights[i] at order[i], times e: one product of matrices for all draws and series.
-    return [_scatter(one, order) @ residuals for one in weights.T]
+    return [_scatter(one, order) @ residuals for one in weights]
 
 
 def _scatter(weights: Floats, order: Ints) -> Floats:
