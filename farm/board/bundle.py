@@ -10,6 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from farm.board.kernel_image import banner
@@ -45,14 +46,38 @@ class Bundle:
         return sum(part.size for part in self.parts)
 
 
-def _part(name: str, path: Path) -> Part:
+@dataclass(frozen=True)
+class _Content:
+    size: int
+    crc32: int
+    sha256: bytes
+
+
+def _content(path: Path, remedy: str = "") -> _Content:
+    """Size and sums of a file. Raises UserError where it cannot be read."""
     try:
-        data = path.read_bytes()
+        found = path.stat()
+        return _sums(path, found.st_ino, found.st_size, found.st_mtime_ns)
     except OSError as problem:
-        raise UserError(f"cannot be read ({problem.strerror}); give the {name} to flash", file=path) from None
-    if not data:
+        raise UserError(f"cannot be read ({problem.strerror}){remedy}", file=path) from None
+
+
+@lru_cache(maxsize=256)
+def _sums(path: Path, inode: int, size: int, mtime_ns: int) -> _Content:
+    # once for all boards and variants that share the file; it is known again by what changes when it is replaced
+    length, crc32, sha256 = 0, 0, hashlib.sha256()
+    with path.open("rb") as stream:
+        while data := stream.read(1 << 20):
+            length, crc32 = length + len(data), zlib.crc32(data, crc32)
+            sha256.update(data)
+    return _Content(length, crc32, sha256.digest())
+
+
+def _part(name: str, path: Path) -> Part:
+    content = _content(path, f"; give the {name} to flash")
+    if not content.size:
         raise UserError(f"is empty; give the {name} to flash", file=path)
-    return Part(name, path, len(data), zlib.crc32(data))
+    return Part(name, path, content.size, content.crc32)
 
 
 def _cpio_entry(name: str, mode: int, data: bytes = b"", *, mtime: int = 0, links: int = 1) -> bytes:
@@ -85,7 +110,7 @@ def _tar_as_cpio(path: Path) -> Iterator[bytes]:
 
 def _with_modules(initrd: Path, modules: Path, work: Path) -> Path:
     """The initrd with the modules behind it as a second cpio, which the kernel unpacks over the first."""
-    key = hashlib.sha256(_digest(initrd) + _digest(modules)).hexdigest()[:24]
+    key = hashlib.sha256(_content(initrd).sha256 + _content(modules).sha256).hexdigest()[:24]
     target = work / f"initrd-{key}.img"
     if target.exists():
         return target
@@ -101,14 +126,6 @@ def _with_modules(initrd: Path, modules: Path, work: Path) -> Path:
     part.write_bytes(head + b"\0" * (-len(head) % 4) + tail)
     part.replace(target)
     return target
-
-
-def _digest(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").digest()
-    except OSError as problem:
-        raise UserError(f"cannot be read ({problem.strerror})", file=path) from None
 
 
 def make(
@@ -136,5 +153,5 @@ def make(
     parts = tuple(_part(name, path) for name, path in named if path is not None)
     digest = hashlib.sha256(args.encode())
     for part in parts:
-        digest.update(part.name.encode() + _digest(part.path))
+        digest.update(part.name.encode() + _content(part.path).sha256)
     return Bundle(parts, args, proof, digest.hexdigest())

@@ -8,6 +8,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -69,9 +70,16 @@ def banner(path: Path) -> str:
     could say which of them has to run.
     """
     try:
-        data = path.read_bytes()
+        there = path.stat()
+        return _banner(path, there.st_ino, there.st_size, there.st_mtime_ns)
     except OSError as problem:
         raise UserError(f"cannot be read ({problem.strerror}); give a kernel image", file=path) from None
+
+
+@lru_cache(maxsize=64)
+def _banner(path: Path, inode: int, size: int, mtime_ns: int) -> str:
+    # unpacking a kernel takes a second, and boards and variants share kernels
+    data = path.read_bytes()
     found = {match.group() for match in _BANNER.finditer(data)}
     if not found:
         for plain in _unpacked(data):
