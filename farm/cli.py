@@ -215,7 +215,6 @@ def compare(
 ) -> None:
     """Compare the variants of a run: verdicts, medians, intervals, n, spread and proof per board and workload."""
     from farm.report import study as studies
-    from farm.report import terminal, text
     from farm.store.db import Store
 
     with Store.open(_database()) as store:
@@ -223,8 +222,12 @@ def compare(
     if as_json or form == "json":
         _print_json(studies.as_dict(study))
     elif form == "terminal":
+        from farm.report import terminal
+
         terminal.print_study(study, out)
     else:
+        from farm.report import text
+
         sys.stdout.write(text.mail(study) if form == "mail" else text.markdown(study))
 
 

@@ -349,7 +349,7 @@ def _grid(page: Console, table: Table, left: int = 0) -> None:
     """
     for column in table.columns:
         if column.no_wrap:  # rich would measure the longest word only
-            column.min_width = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
+            column.width = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
     padded = Padding(table, (0, 0, 0, left), expand=False)
     needed = Measurement.get(page, page.options.update(width=WIDTH), padded).minimum
     before = page.width
