@@ -30,14 +30,17 @@ BATCH_LIMIT = 8 << 20
 _SMALLEST_KIND = 64 << 10
 _TRIES = 12
 # What an around snippet may take, twice. Ending a command at its deadline takes 3 s; the rest is for slow boards.
-_AROUND_S = 2 * 10.0
-_SLACK_S = 20.0
-_PACK_S = 180.0
+_AROUND_S = 2 * 3.0
+_SLACK_S = 9.0
+# How often the board says that it is at work while it measures nothing, as in batch.sh.
+_BEAT_S = 5.0
+_PACK_S = 60.0
 _BEFORE_S = 600.0
 _SMALLEST_FRAME = 24
 _KINDS = {"a": "before", "b": "pre", "c": "out", "d": "post", "e": "kernel"}
 _ID = re.compile(r"[a-z0-9.-]{1,40}")
 _PROGRESS = re.compile(rb"@farm (\d{1,6})/\d{1,6} ([a-z0-9.-]{1,40}) (\d{1,3}|-) (\d{1,7})(?!\S)")
+_AT_WORK = re.compile(rb"\+(\d{0,6})")
 _INDEX = re.compile(
     r"(\d{1,3}|-) (\d{1,12}(?:\.\d{1,6})?) (\d{1,12}(?:\.\d{1,6})?) \.([a-e]*)((?: \d{1,9} [a-e])+)(?: \d{1,10} total)?"
 )
@@ -270,8 +273,8 @@ class _Batch:
     def _wait_for_jobs(self) -> Manifest:
         """Until the board says what there is to fetch.
 
-        One lost progress line is no failure: the board is given the time of the next job, too. A line that may have
-        been one, damaged, starts the clock anew.
+        It is silent while it measures only, so silence for longer than a command may take (or the next one, should a
+        line have been lost) is a board that hangs. A line that may have been one, damaged, starts the clock anew.
         """
         since, asked, questions = time.monotonic(), 0.0, 0
         # However much a board babbles, its jobs end.
@@ -282,12 +285,16 @@ class _Batch:
             if line is not None:
                 if manifest := self._manifest(line):
                     return manifest
-                if self._progress(line) or (b"@" in line and self.done < len(self.jobs)):
+                if (
+                    self._at_work(line)
+                    or self._progress(line)
+                    or (b"@" in line and self.done < len(self.jobs))
+                ):
                     since = now
             if now > end:
                 raise self.lines.error(f"not done by its deadline: {self._position()}")
             left = self.jobs[self.done : self.done + 2]
-            allowed = sum(map(_allowance, left)) + (_PACK_S if len(left) < 2 else 0)
+            allowed = max(map(_silence, left), default=_PACK_S)
             # The manifest may have been lost. Once no job can be running, a question disturbs none.
             quiet = now - max(self.lines.quiet_since, asked)
             if quiet > (self.lines.patience if questions < _TRIES else 20) and (
@@ -297,6 +304,14 @@ class _Batch:
                 asked, questions = now, questions + 1
             if now - since > allowed + 3 * self.lines.patience:
                 raise self.lines.error(f"no progress for {now - since:.0f} s: {self._position()}")
+
+    def _at_work(self, line: bytes) -> bool:
+        """Whether the board says which job it is at, or (without a number) that all have ended."""
+        found = _AT_WORK.fullmatch(self.lines.ours(line) or b"")
+        if not found or (number := int(found[1] or len(self.jobs) + 1)) > len(self.jobs) + 1:
+            return False
+        self.done = max(self.done, number - 1)
+        return True
 
     def _position(self) -> str:
         if self.done == len(self.jobs):
@@ -403,6 +418,11 @@ class _Batch:
             if self.lines.wait(lambda text: True if text == b"bye" else None, self.lines.patience):
                 return
         raise self.lines.error("the shell did not come back after the batch")
+
+
+def _silence(job: Job) -> float:
+    """Seconds for which nothing need be heard of a board that is at a job."""
+    return _BEAT_S + job.limits[0] + (_AROUND_S if job.around else 0) + _SLACK_S
 
 
 def _allowance(job: Job) -> float:

@@ -32,12 +32,21 @@ exit
 }
 
 # x SECONDS FILE CODE: run CODE, its status in c. The watchdog is ended by a signal that no shell can lose between fork
-# and trap, or between trap and wait; should its sleep outlive it, that has the mark of the jobs.
+# and trap, or between trap and wait; should its sleep outlive it, that has the mark of the jobs. Before a measurement
+# it says `+i` every five seconds, which tells a board at work from one that hangs; while measuring it only sleeps.
 x(){
 { (exec 2>&1;export farm=$m;@shell@ "$3");echo $? >$D/$i$2;} </dev/null|(head -c $L >$D/$2;exec cat >/dev/null)&
 p=$!
-(farm=$m sleep $1&
-echo $!>$D/$i$2q;wait $!;echo >$D/t;s;kill -9 $p)&
+(t=$1 b=$1
+while [ $t -gt 0 ];do
+[ $2 = a ]&&b=5
+[ $t -lt $b ]&&b=$t
+farm=$m sleep $b&
+echo $!>$D/$i$2q;wait $!
+t=$((t-b))
+[ $2 = a ]&&echo "@$m +$i"
+done
+echo >$D/t;s;kill -9 $p)&
 q=$!
 wait $p
 kill -9 $q
@@ -50,11 +59,13 @@ read c <$D/$i$2
 }
 
 # j ID SECONDS SECONDS_BEFORE CODE BEFORE: a line to the index, its kinds to the body. Few processes, because a fork
-# costs milliseconds on a small board. M is the last line that the kernel's log had when it was last looked at.
+# costs milliseconds on a small board. M is the last line that the kernel's log had when it was last looked at. `+i` says
+# that what is measured comes next; the snippet gives it time to leave the UART.
 j(){
 i=$((i+1)) T=. c=0 u=0 v=0
 [ "$5" ]&&x $3 a "$5"
 [ $c = 0 ]&&{
+echo "@$m +$i"
 [ "$A" ]&&(export farm=$m;@shell@ "$A") >$D/b 2>&1 </dev/null
 read u q </proc/uptime
 x $2 c "$4"
@@ -86,7 +97,7 @@ IFS=
 l "$q$*"
 )}
 
-# a: find a directory, silence the kernel; g: pack, and answer until told to quit
+# a: find a directory, silence the kernel; g: pack, saying `+` with each try, and answer until told to quit
 a(){
 trap e INT HUP
 d="@temporary@" t=$(cat /proc/mounts)
@@ -105,6 +116,7 @@ echo "@$m go"
 g(){
 B=999999999
 for q in 'xz -0e' bzip2 'gzip -9' cat;do
+echo "@$m +"
 command -v ${q%% *}>$D/w&&cat $D/x $D/y|$q >$D/w||continue
 b=$(($(wc -c <$D/w)))
 [ $b -lt $B ]&&mv $D/w $D/z&&B=$b C=${q%% *}

@@ -263,7 +263,7 @@ def _use(lines: Lines, line: str) -> bool:
     def answer(text: bytes) -> bool | None:
         if text.startswith((b"= ", b"! ")):
             lines.put_back(text)
-        if text == b"go" or text.startswith((b"= ", b"! ")):
+        if text == b"go" or text.startswith((b"= ", b"! ", b"+")):
             return True
         length = _length(text)
         return None if length is None else length == 0

@@ -518,6 +518,41 @@ def test_a_hung_board_is_noticed_by_deadline(
         run_batch(Freezing(boot(), b"1/3 first 0"), jobs, places=places)
 
 
+def test_a_hang_while_measuring_is_noticed_soon_after_the_time_that_the_trial_has(
+    boot: Boot, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_SLACK_S", 1.0)
+    jobs = [
+        Job("first", ":", before_timeout_s=900.0, before=(":",), timeout_s=1.0),
+        Job("second", "sleep 98767", before_timeout_s=900.0, before=(":",), timeout_s=2.0),
+    ]
+    began = time.monotonic()
+    with pytest.raises(BoardError, match=r"^batch: no progress for \d+ s: it was at job 2/2, 'second'"):
+        run_batch(Freezing(boot(), b" +2\r\n"), jobs, places=places)
+    # 2 s of its own, at most 5 s until a board at work speaks, 1 s of patience, 3 s for questions
+    assert time.monotonic() - began < 2 + 5 + 1 + 3 + 5
+
+
+def test_a_trial_of_five_seconds_that_hangs_costs_twenty_more() -> None:
+    job = Job("a", "fio", before=("sync",), timeout_s=5.0, around="cat temp", before_timeout_s=120.0)
+    assert batch._silence(job) == 25.0
+
+
+@pytest.mark.parametrize("shell", ["ash", "mksh"])
+def test_a_board_that_prepares_for_long_says_that_it_is_at_work(
+    shell: str, boot: Boot, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_SLACK_S", 0.0)
+    monkeypatch.setattr(Lines, "patience", 0.3)
+    board = boot(shell)
+    jobs = [Job("a", "sleep 0.5", ("sleep 7.5",), timeout_s=1.0)]
+    (job,) = run_batch(board, jobs, places=places).jobs
+    assert job.rc == 0
+    assert board.seen.count(b" +1\r\n") == 2, "once after five seconds, once before measuring"
+    ended = board.seen.index(b"@farm 1/1")
+    assert board.seen[:ended].endswith(b" +1\r\n"), "silent while measuring"
+
+
 def test_the_callers_deadline_counts(boot: Boot, places: Places) -> None:
     with pytest.raises(BoardError, match=r"^batch: not done by its deadline: it was at job 1/1, 'a'"):
         run_batch(boot(), [Job("a", "sleep 98766")], places=places, deadline_s=3.0)
