@@ -41,10 +41,13 @@ _KINDS = {"a": "before", "b": "pre", "c": "out", "d": "post", "e": "kernel"}
 _ID = re.compile(r"[a-z0-9.-]{1,40}")
 _PROGRESS = re.compile(rb"@farm (\d{1,6})/\d{1,6} ([a-z0-9.-]{1,40}) (\d{1,3}|-) (\d{1,7})(?!\S)")
 _AT_WORK = re.compile(rb"\+(\d{0,6})")
-_INDEX = re.compile(
-    r"(\d{1,3}|-) (\d{1,12}(?:\.\d{1,6})?) (\d{1,12}(?:\.\d{1,6})?) \.([a-e]*)((?: \d{1,9} [a-e])+)(?: \d{1,10} total)?"
-)
-_SIZE = re.compile(r"(\d+) ([a-e])")
+_INDEX = re.compile(r"(\d{1,3}|-) (\d{1,12}(?:\.\d{1,6})?) (\d{1,12}(?:\.\d{1,6})?) \.([a-e]*)")
+_SIZE = re.compile(r" *(\d{1,9}) k(\d{6})([a-e])")
+_TOTAL = re.compile(r" *\d{1,10} total")
+_FIRST = 100000
+# What may pack the output; the board tries all and keeps the smallest. For a few lines the first will do.
+_QUICK = "'gzip -9' cat"
+_PACKERS = f"'xz -0e' bzip2 {_QUICK}"
 
 
 @dataclass(frozen=True)
@@ -158,17 +161,21 @@ def run_batch(
     on_progress: Callable[[Progress], None] = lambda step: None,
     deadline_s: float | None = None,
     places: Places = Places(),
+    quick: bool = False,
 ) -> BatchResult:
     """Run jobs one after the other at the prompt of the board's shell and return their output.
 
-    Afterwards the shell is at its prompt again. Raises BoardError (step upload or batch) when the board cannot run a
+    Afterwards the shell is at its prompt again. A `quick` batch is packed with less effort.
+
+    Raises BoardError (step upload or batch) when the board cannot run a
     batch, shows no progress by the deadline of the job that it is at, exceeds deadline_s seconds in all, or sends a
     frame damaged again and again. Raises ValueError for no jobs or ids that are not unique.
     """
     if not jobs or len({job.id for job in jobs}) != len(jobs):
         raise ValueError("a batch needs jobs with unique ids")
     end = math.inf if deadline_s is None else time.monotonic() + deadline_s
-    return _Batch(Lines(wire, new_marker()), tuple(jobs), on_progress, places, end).run()
+    packers = _QUICK if quick else _PACKERS
+    return _Batch(Lines(wire, new_marker()), tuple(jobs), on_progress, places, end, packers).run()
 
 
 def capture(wire: Wire, script: str, timeout_s: float, *, places: Places = Places()) -> bytes:
@@ -176,7 +183,7 @@ def capture(wire: Wire, script: str, timeout_s: float, *, places: Places = Place
 
     Its exit status is ignored. Raises BoardError when it does not end within timeout_s.
     """
-    (job,) = run_batch(wire, [Job("script", script, timeout_s=timeout_s)], places=places).jobs
+    (job,) = run_batch(wire, [Job("script", script, timeout_s=timeout_s)], places=places, quick=True).jobs
     if job.timed_out:
         raise BoardError(f"a script on the board did not end within {timeout_s:.0f} s", step="batch")
     return job.raw["out"]
@@ -206,7 +213,7 @@ def runtime_script(places: Places, tools: frozenset[str]) -> str:
     return re.sub(r"@([a-z]+)@", lambda found: settings[found[1]], "\n".join(lines))
 
 
-def jobs_script(jobs: Sequence[Job], limit: int) -> str:
+def jobs_script(jobs: Sequence[Job], limit: int, packers: str) -> str:
     """The batch itself, for the functions of batch.sh; limit is the most bytes kept of one kind of one job."""
     # One byte more than is kept shows that there was more.
     lines = [f"n={len(jobs)} L={limit + 1} A=", "a"]
@@ -218,7 +225,7 @@ def jobs_script(jobs: Sequence[Job], limit: int) -> str:
         before = "\n".join(f"{{ {line}\n}}||exit" for line in job.before)
         words = [job.command, before] if before else [job.command]
         lines.append(" ".join(["j", job.id, *map(str, job.limits), *map(shlex.quote, words)]))
-    return "\n".join([*lines, "g"])
+    return "\n".join([*lines, f"g {packers}"])
 
 
 @dataclass
@@ -228,6 +235,7 @@ class _Batch:
     on_progress: Callable[[Progress], None]
     places: Places
     end: float
+    packers: str
     tools: frozenset[str] = frozenset()
     done: int = 0
     frame_count: int = 0
@@ -240,7 +248,7 @@ class _Batch:
             self.lines,
             self.places.runtime,
             lambda tools: runtime_script(self.places, tools),
-            jobs_script(self.jobs, limit),
+            jobs_script(self.jobs, limit, self.packers),
         )
         manifest = self._wait_for_jobs()
         most = len(self.jobs) * (len(_KINDS) * (limit + 1) + 200)
@@ -432,26 +440,35 @@ def _allowance(job: Job) -> float:
 
 
 def read_stream(stream: bytes, jobs: Sequence[Job], limit: int) -> tuple[JobResult, ...]:
-    """Results of the jobs from the unpacked stream: an index line for each, then the bytes of all their kinds.
+    """Results of the jobs from the unpacked stream: a line for each, one for each of their kinds, `.`, all kinds' bytes.
 
-    An index line is `STATUS UPTIME UPTIME .LATE SIZE KIND ...`, where KIND is a letter and LATE the letters of what was
-    ended at its limit. A kind of more than limit bytes is cut there. Raises Damaged when the stream is anything else.
+    A job's line is `STATUS UPTIME UPTIME .LATE`, where LATE has the letters of what was ended at its limit. A kind's is
+    what wc prints, `SIZE kNUMBERLETTER`, NUMBER from 100001 for the first job, in the order of the names; then wc's total.
+    A kind of more than limit bytes is cut there. Raises Damaged when the stream is anything else.
     """
-    *entries, body = stream.split(b"\n", len(jobs))
-    if len(entries) != len(jobs):
+    *entries, rest = stream.split(b"\n", len(jobs))
+    sizes, dot, body = rest.partition(b"\n.\n")
+    if len(entries) != len(jobs) or not dot:
         raise Damaged(f"an index of {len(entries)} jobs where {len(jobs)} ran")
-    results, at = [], 0
-    for job, entry in zip(jobs, entries, strict=True):
+    raw: list[dict[str, bytes]] = [{} for _ in jobs]
+    at, last = 0, ""
+    for line in sizes.decode("ascii", "replace").split("\n"):
+        if _TOTAL.fullmatch(line):
+            continue
+        size = _SIZE.fullmatch(line)
+        name = size[2] + size[3] if size else ""
+        if not size or name <= last or not 0 < (number := int(size[2]) - _FIRST) <= len(jobs):
+            raise Damaged(f"index line {line[:80]!r}")
+        raw[number - 1][_KINDS[size[3]]] = body[at : at + int(size[1])]
+        at, last = at + int(size[1]), name
+    if at != len(body):
+        raise Damaged(f"{len(body)} bytes where the index has {at}")
+    results = []
+    for job, entry, kinds in zip(jobs, entries, raw, strict=True):
         found = _INDEX.fullmatch(entry.decode("ascii", "replace"))
         if not found:
             raise Damaged(f"index line {entry[:80]!r}")
-        raw = {}
-        for size, letter in _SIZE.findall(found[5]):
-            raw[_KINDS[letter]] = body[at : at + int(size)]
-            at += int(size)
-        results.append(_result(job, found, raw, limit))
-    if at != len(body):
-        raise Damaged(f"{len(body)} bytes where the index has {at}")
+        results.append(_result(job, found, kinds, limit))
     return tuple(results)
 
 

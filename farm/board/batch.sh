@@ -5,7 +5,7 @@
 #   m marker (set by the loader)  n number of jobs, L limit of a kind, A snippet around the next jobs (set by the batch)
 #   D directory  K printk file  k its old value  P its value while measuring  H digest
 #   i job number  T kinds that were ended at their limit  B bytes of the packed stream  C what packed it
-#   files in D: a to e the kinds of the job that runs, x index of all jobs, y their kinds, z the packed stream
+#   F where the kinds of the job that runs go, kNUMBERa to kNUMBERe; beside them x the index of all jobs, z the packed stream
 i=0 D= P=- K=@printk@ H=@digest@
 
 # s: end every process of this batch's jobs, wherever fio's setsid() or a double fork put it: they are known by their
@@ -35,7 +35,7 @@ exit
 # and trap, or between trap and wait; should its sleep outlive it, that has the mark of the jobs. Before a measurement
 # it says `+i` every five seconds, which tells a board at work from one that hangs; while measuring it only sleeps.
 x(){
-{ (exec 2>&1;export farm=$m;@shell@ "$3");echo $? >$D/$i$2;} </dev/null|(head -c $L >$D/$2;exec cat >/dev/null)&
+{ (exec 2>&1;export farm=$m;@shell@ "$3");echo $? >$D/$i$2;} </dev/null|(head -c $L >$F$2;exec cat >/dev/null)&
 p=$!
 (t=$1 b=$1
 while [ $t -gt 0 ];do
@@ -58,30 +58,29 @@ read c <$D/$i$2
 [ -f $D/t ]&&T=$T$2&&rm $D/t
 }
 
-# j ID SECONDS SECONDS_BEFORE CODE BEFORE: a line to the index, its kinds to the body. Few processes, because a fork
+# j ID SECONDS SECONDS_BEFORE CODE BEFORE: a line to the index, its kinds to their files. Few processes, because a fork
 # costs milliseconds on a small board. M is the last line that the kernel's log had when it was last looked at. `+i` says
 # that what is measured comes next; the snippet gives it time to leave the UART.
 j(){
-i=$((i+1)) T=. c=0 u=0 v=0
+i=$((i+1)) T=. c=0 u=0 v=0 F=$D/k$((100000+i))
 [ "$5" ]&&x $3 a "$5"
 [ $c = 0 ]&&{
 echo "@$m +$i"
-[ "$A" ]&&(export farm=$m;@shell@ "$A") >$D/b 2>&1 </dev/null
+[ "$A" ]&&(export farm=$m;@shell@ "$A") >${F}b 2>&1 </dev/null
 read u q </proc/uptime
 x $2 c "$4"
 read v q </proc/uptime
-[ "$A" ]&&(export farm=$m;@shell@ "$A") >$D/d 2>&1 </dev/null
+[ "$A" ]&&(export farm=$m;@shell@ "$A") >${F}d 2>&1 </dev/null
 }
-[ "$M" = "$(dmesg|tail -n 1)" ]||{
+dmesg|tail -n 1 >$D/w
+IFS= read -r q <$D/w
+[ "$M" = "$q" ]||{
 dmesg >$D/l
 f=$(grep -nxF -e "$M" $D/l|tail -n 1)
-tail -n +$((${f%%:*}+1)) $D/l|tail -n 200 >$D/e
+tail -n +$((${f%%:*}+1)) $D/l|tail -n 200 >${F}e
 M=$(tail -n 1 $D/l)
 }
-(cd $D
-echo $c $u $v $T $(wc -c [a-e]) >>x
-cat [a-e] >>y
-rm [a-e])
+echo $c $u $v $T >>$D/x
 echo "@farm $i/$n $1 $c $((${v%.*}-${u%.*}))"
 }
 
@@ -97,7 +96,7 @@ IFS=
 l "$q$*"
 )}
 
-# a: find a directory, silence the kernel; g: pack, saying `+` with each try, and answer until told to quit
+# a: find a directory, silence the kernel; g PACKER...: pack, saying `+` with each try, and answer until told to quit
 a(){
 trap e INT HUP
 d="@temporary@" t=$(cat /proc/mounts)
@@ -114,10 +113,11 @@ M=$(dmesg|tail -n 1)
 echo "@$m go"
 }
 g(){
+(cd $D;wc -c k*;echo .) >>$D/x
 B=999999999
-for q in 'xz -0e' bzip2 'gzip -9' cat;do
+for q in "$@";do
 echo "@$m +"
-command -v ${q%% *}>$D/w&&cat $D/x $D/y|$q >$D/w||continue
+command -v ${q%% *}>$D/w&&(cd $D;cat x k*|$q) >$D/w||continue
 b=$(($(wc -c <$D/w)))
 [ $b -lt $B ]&&mv $D/w $D/z&&B=$b C=${q%% *}
 done

@@ -77,6 +77,11 @@ def _sections(text: str) -> dict[str, list[str]]:
         if line.startswith("@@ "):
             name = line[3:].strip()
             found.setdefault(name, [])
+        elif name == "files":
+            # PATH:LINE; paths that are asked for hold no colon
+            path, colon, rest = line.partition(":")
+            if colon and rest.strip():
+                found.setdefault(path.rpartition("/")[2], []).append(rest.rstrip())
         elif name and line.strip():
             found[name].append(line.rstrip())
     return found
@@ -109,13 +114,15 @@ def _mounts(sections: Mapping[str, list[str]], node: str) -> tuple[tuple[str, st
 def _disk(sections: Mapping[str, list[str]], first: Mapping[str, str]) -> DiskState:
     candidates = tuple(first.get("disks", "").split())
     node = candidates[0] if candidates else ""
+    holders = {line.strip() for line in sections.get("holders", [])}
     partitions = []
     for line in sections.get("partitions", []):
         name, *rest = line.split()
         numbers = [_number(word) for word in rest[:3]]
         if len(numbers) == 3 and None not in numbers:
             number, start, size = (value or 0 for value in numbers)
-            partitions.append(Partition(f"/dev/{name}", number, start * SECTOR, size * SECTOR, len(rest) > 3))
+            held = name in holders
+            partitions.append(Partition(f"/dev/{name}", number, start * SECTOR, size * SECTOR, held))
     return DiskState(
         candidates=candidates,
         node=f"/dev/{node}" if node else "",
@@ -123,10 +130,12 @@ def _disk(sections: Mapping[str, list[str]], first: Mapping[str, str]) -> DiskSt
         type=first.get("type", ""),
         cid=first.get("cid", ""),
         read_only=first.get("ro", "0") != "0",
-        held=bool(sections.get("holders")),
+        held=node in holders,
         partitions=tuple(partitions),
         mounts=_mounts(sections, node),
-        swaps=tuple(line.split()[0] for line in sections.get("swaps", [])),
+        swaps=tuple(
+            line.split()[0] for line in sections.get("swaps", []) if line.startswith(f"/dev/{node or '-'}")
+        ),
     )
 
 

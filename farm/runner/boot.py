@@ -139,10 +139,8 @@ class BootRunner:
         self.tell(Doing(self.task.board.name, planned.index, planned.variant, what))
 
     def _measure(self, planned: PlannedBoot, record: BootRecord) -> BootRecord:
-        task, strategy = self.task, self.strategy
-        variant = task.campaign.variants[planned.variant]
-        bundle = task.bundles[planned.variant]
-        strategy.bundle = bundle
+        strategy = self.strategy
+        strategy.bundle = self.task.bundles[planned.variant]
         self._say(planned, "power off")
         strategy.transition("off")
         self._say(planned, "bootloader")
@@ -151,6 +149,16 @@ class BootRunner:
         strategy.transition("flashed")
         self._say(planned, "boot")
         strategy.transition("shell")
+        return self.measure(planned, record)
+
+    def measure(self, planned: PlannedBoot, record: BootRecord) -> BootRecord:
+        """Prove and measure on the board as it runs now, with its shell up; the record with what came of it.
+
+        Raises BoardError where the board fails or its disk is not the declared one, UserError for what it lacks.
+        """
+        task, strategy = self.task, self.strategy
+        variant = task.campaign.variants[planned.variant]
+        bundle = task.bundles[planned.variant]
         report = strategy.report
         record = replace(
             record,
@@ -173,7 +181,9 @@ class BootRunner:
             return replace(record, status="void", reason="; ".join(doubts), trials=trials)
         targets = self._targets(facts)
         self._bring_fio(planned, wire, facts)
-        jobs, commands = self._jobs(targets)
+        jobs, commands = self._jobs(
+            targets, AROUND if {"temperature_c", "cpu_khz"} & set(facts.values) else ""
+        )
         if variant.baseline and self.baseline_bus is None:
             self.baseline_bus = {name: facts.values[name] for name in proof.BUS if name in facts.values}
         self._say(planned, "measure")
@@ -231,7 +241,9 @@ class BootRunner:
         data = binary.read(board.image(board.farm.fio.path, beside=board.path.parent), board.farm.fio.sha256)
         binary.install(wire, "fio", data, board.farm.deadlines.facts)
 
-    def _jobs(self, targets: Mapping[str, str]) -> tuple[list[Job], list[tuple[Workload, int, Command]]]:
+    def _jobs(
+        self, targets: Mapping[str, str], around: str = ""
+    ) -> tuple[list[Job], list[tuple[Workload, int, Command]]]:
         area = self.task.board.farm.scratch.files
         mount: tuple[str, ...] = ()
         if "files" in targets:
@@ -257,7 +269,7 @@ class BootRunner:
                         run,
                         before,
                         command.timeout_s,
-                        AROUND,
+                        around,
                         command.prepare_timeout_s,
                     )
                 )

@@ -15,62 +15,50 @@ PROBE = """\
 mmcblk1
 @@ refused
 queue/read_ahead_kb=banana
-@@ version
-Linux version 6.1.0-37-arm64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0) #1 SMP Debian 6.1.140-1
-@@ cmdline
-console=ttyS2,1500000 root=/dev/mmcblk0p3
-@@ uptime
-12.34 40.00
 @@ memory
 MemTotal:        2030588 kB
 @@ tools
 fio
 dd
-@@ scaling_governor
-performance
-@@ temp
-45000
-@@ temp
-47500
 @@ host
 mmc1
-@@ size
-2097152
-@@ ro
-0
-@@ scheduler
-none [mq-deadline] kyber
-@@ read_ahead_kb
-1024
-@@ cid
-aa5859514d552120100000000000b300
-@@ name
-QEMU!
-@@ type
-SD
-@@ ios
-clock:          200000000 Hz
-actual clock:   198000000 Hz
-vdd:            18 (3.0 ~ 3.1 V)
-bus width:      3 (8 bits)
-timing spec:    9 (mmc HS200)
-signal voltage: 1 (1.80 V)
 @@ partitions
 mmcblk1p1 1 2048 1048576
-mmcblk1p2 2 1050624 524288 dm-0
+mmcblk1p2 2 1050624 524288
 @@ devs
 mmcblk1 179:8
 mmcblk1p1 179:9
 mmcblk1p2 179:10
-@@ mountinfo
-22 1 0:21 / / rw - overlay overlayfs:/overlay rw
-23 22 179:9 / /rom ro,relatime - ext4 /dev/root ro
-24 22 179:99 / /boot rw - vfat /dev/mmcblk0p1 rw
-25 22 0:40 / /data rw - btrfs /dev/mmcblk1p2 rw
-@@ swaps
 @@ holders
+mmcblk1p2
 @@ mmclines
 [    1.234567] mmc1: new HS200 MMC card at address 0001
+@@ files
+/proc/version:Linux version 6.1.0-37-arm64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0) #1 SMP Debian 6.1.140-1
+/proc/cmdline:console=ttyS2,1500000 root=/dev/mmcblk0p3
+/proc/uptime:12.34 40.00
+/proc/swaps:Filename				Type		Size		Used		Priority
+/proc/swaps:/dev/mmcblk0p2                          partition	524284		0		-2
+/proc/self/mountinfo:22 1 0:21 / / rw - overlay overlayfs:/overlay rw
+/proc/self/mountinfo:23 22 179:9 / /rom ro,relatime - ext4 /dev/root ro
+/proc/self/mountinfo:24 22 179:99 / /boot rw - vfat /dev/mmcblk0p1 rw
+/proc/self/mountinfo:25 22 0:40 / /data rw - btrfs /dev/mmcblk1p2 rw
+/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor:performance
+/sys/class/thermal/thermal_zone0/temp:45000
+/sys/class/thermal/thermal_zone1/temp:47500
+/sys/block/mmcblk1/size:2097152
+/sys/block/mmcblk1/ro:0
+/sys/block/mmcblk1/queue/scheduler:none [mq-deadline] kyber
+/sys/block/mmcblk1/queue/read_ahead_kb:1024
+/sys/kernel/debug/mmc1/ios:clock:\t\t200000000 Hz
+/sys/kernel/debug/mmc1/ios:actual clock:\t198000000 Hz
+/sys/kernel/debug/mmc1/ios:vdd:\t\t18 (3.0 ~ 3.1 V)
+/sys/kernel/debug/mmc1/ios:bus width:\t3 (8 bits)
+/sys/kernel/debug/mmc1/ios:timing spec:\t9 (mmc HS200)
+/sys/kernel/debug/mmc1/ios:signal voltage:\t1 (1.80 V)
+cid:aa5859514d552120100000000000b300
+name:QEMU!
+type:SD
 @@ end
 """
 

@@ -167,10 +167,9 @@ def test_an_unknown_compression() -> None:
 
 def test_a_stream_by_hand() -> None:
     stream = (
-        b"0 100.25 105.50 . 2 a 3 b 4 c 3 d 5 e 17 total\n"
-        b"143 110.00 112.00 .c 6 c 0 e 6 total\n"
-        b"7 0 0 . 4 a 0 e 4 total\n"
-        b"- 0 0 .a 0 a 0 e 0 total\n"
+        b"0 100.25 105.50 .\n143 110.00 112.00 .c\n7 0 0 .\n- 0 0 .a\n"
+        b" 2 k100001a\n 3 k100001b\n 4 k100001c\n 3 k100001d\n 5 k100001e\n"
+        b" 6 k100002c\n 0 k100002e\n4 k100003a\n0 k100004a\n 27 total\n.\n"
         b"AAbbbccccdddEEEEE" + b"123456" + b"oops"
     )
     jobs = [
@@ -198,13 +197,18 @@ def test_a_stream_by_hand() -> None:
     "stream",
     [
         b"",
-        b"0 1.00 2.00 . 3 c 0 e 3 total\n",
-        b"0 1.00 2.00 . 3 c 0 e 3 total\nab",
-        b"0 1.00 2.00 . 3 c 0 e 3 total\nabcd",
-        b"0 1.00 2.00 . 3 f 0 e 3 total\nabc",
-        b"0 1.00 2.00 .x 3 c 0 e 3 total\nabc",
-        b"0 1.00 nan . 3 c 0 e 3 total\nabc",
-        b"0 1.00 2.00 . \nabc",
+        b"0 1.00 2.00 .\n",
+        b"0 1.00 2.00 .\n3 k100001c\n.\n",
+        b"0 1.00 2.00 .\n3 k100001c\n.\nab",
+        b"0 1.00 2.00 .\n3 k100001c\n.\nabcd",
+        b"0 1.00 2.00 .\n3 k100001f\n.\nabc",
+        b"0 1.00 2.00 .\n3 k100002c\n.\nabc",
+        b"0 1.00 2.00 .\n3 k100000c\n.\nabc",
+        b"0 1.00 2.00 .\n2 k100001c\n1 k100001c\n.\nabc",
+        b"0 1.00 2.00 .\n2 k100001c\n1 k100001b\n.\nabc",
+        b"0 1.00 2.00 .x\n3 k100001c\n.\nabc",
+        b"0 1.00 nan .\n3 k100001c\n.\nabc",
+        b"0 1.00 2.00 .\n\n.\nabc",
         b"\xff" * 50 + b"\n",
     ],
 )
@@ -215,7 +219,7 @@ def test_streams_that_are_none(stream: bytes) -> None:
 
 @given(st.binary(max_size=300))
 def test_hostile_streams_are_damaged_and_nothing_else(stream: bytes) -> None:
-    for text in (stream, b"0 1.00 2.00 . 3 c 0 e 3 total\n" + stream):
+    for text in (stream, b"0 1.00 2.00 .\n3 k100001c\n.\n" + stream):
         try:
             (job,) = read_stream(text, [Job("a", "x")], limit=99)
         except Damaged:
