@@ -165,7 +165,8 @@ class Campaign(BaseModel):
 
     name: str = Field(pattern=NAME, description="a short name of letters, digits, '.', '_' and '-'")
     description: str = Field(default="", max_length=10_000)
-    boards: tuple[str, ...] = Field(description="a list of board names or paths of env files")
+    boards: tuple[str, ...] = Field(description="a list of board names, paths of env files, or tags")
+    count: int | None = Field(default=None, description="how many boards of a tag take part")
     variants: Mapping[str, Variant] = Field(description="a mapping of names to what differs")
     workloads: tuple[Workload, ...] = Field(description="a list of workloads")
     boots: int = Field(
@@ -207,7 +208,14 @@ class _File(BaseModel):
     name: str = Field(pattern=NAME, description="a short name of letters, digits, '.', '_' and '-'")
     description: str = Field(default="", max_length=10_000, description="text for people")
     boards: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = Field(
-        min_length=1, description="a list of board names or paths of env files, such as [virt-rk3568]"
+        min_length=1, description="a list of board names, paths of env files, or tags, such as [board=rk3568]"
+    )
+    count: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        strict=True,
+        description="how many boards of a tag take part, such as 3",
     )
     variants: dict[str, Variant] = Field(
         description="a mapping of names to what differs, one of them with baseline: true"
@@ -275,6 +283,7 @@ def load_campaign(path: Path | str) -> Campaign:
         name=file.name,
         description=file.description,
         boards=file.boards,
+        count=file.count,
         variants={name: one.model_copy(update={"name": name}) for name, one in file.variants.items()},
         workloads=tuple(workload for workload, _ in workloads),
         boots=file.boots,

@@ -2,47 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from farm.errors import BoardError, UserError
 from farm.fleet import health, inventory
 from farm.fleet.env import BoardEnv
+from farm.fleet.inventory import BoardRow
 from farm.store.db import Store
 
+EQUAL = "board"
+"""The tag in which boards agree that are equal."""
 
-def named(asked: Sequence[str], count: int | None, home: Path, through: str | None = None) -> list[str]:
-    """Names of boards for what was asked: names and paths stay, `key=value` becomes boards with that tag.
 
-    Of a tag, `count` boards are taken, those that are free (all free ones for None); `through` a coordinator's
-    HOST:PORT only boards with a place there, and with `lab` only virtual ones. Raises UserError where a tag is
-    unknown, BoardError where fewer are free.
+@dataclass(frozen=True)
+class Wish:
+    """One word of what was asked for: a board by name or path, or with `key=value` boards by tag.
+
+    `most` is how many boards of the tag take part at most, and at least when the run begins; None for all free ones.
     """
-    if count is not None and not any("=" in one and "/" not in one for one in asked):
-        raise UserError("--count needs boards by tag, such as --board board=rk3568")
-    found: list[str] = []
-    for one in asked:
-        if "=" not in one or "/" in one:
-            found.append(one)
+
+    text: str
+    most: int | None = 1
+
+    @property
+    def tag(self) -> tuple[str, str] | None:
+        """Key and value, where boards are asked for by tag."""
+        key, sign, value = self.text.partition("=")
+        return (key, value) if sign and "/" not in self.text else None
+
+    def group(self, row: BoardRow) -> str:
+        """What this board shares the campaign's blocks with: equal boards of a tag; a board by name runs them all."""
+        if self.tag is None or EQUAL not in row.tags:
+            return row.name
+        return f"{EQUAL}={row.tags[EQUAL]}"
+
+    def fits(self, row: BoardRow) -> bool:
+        """Whether this board is meant."""
+        if self.tag is None:
+            return row.name in (self.text, Path(self.text).stem)
+        return row.tags.get(self.tag[0]) == self.tag[1]
+
+
+def wishes(asked: Sequence[str], count: int | None) -> tuple[Wish, ...]:
+    """What was asked for, names before tags, so that a board that is named is not one of a tag's. Raises UserError."""
+    found = [Wish(one, count if Wish(one).tag else 1) for one in dict.fromkeys(asked)]
+    if count is not None and not any(one.tag for one in found):
+        raise UserError("a count needs boards by tag, such as --board board=rk3568")
+    return tuple(sorted(found, key=lambda one: one.tag is not None))
+
+
+def rows(
+    asked: Sequence[Wish], home: Path, through: str | None = None, *, start: bool = False
+) -> list[BoardRow]:
+    """The boards that are named, and if a tag is among what was asked for all others; those that `through` can be had.
+
+    `through` is a coordinator's HOST:PORT, which has places, or `lab`, which has the virtual boards. With `start` a
+    virtual board that is not up counts as free. Raises UserError for a board that is unknown.
+    """
+    address = None if through == "lab" else through
+    names = [one.text for one in asked if one.tag is None]
+    found = {row.name: row for row in (inventory.rows(home, names, address) if names else ())}
+    if any(one.tag for one in asked):
+        for row in inventory.rows(home, None, address):
+            if through is None or (row.virtual if through == "lab" else row.place):
+                found.setdefault(row.name, row)
+    return [row.started() if start else row for row in found.values()]
+
+
+def first(
+    asked: Sequence[Wish],
+    home: Path,
+    through: str | None = None,
+    *,
+    start: bool = False,
+    check: bool = False,
+    busy: bool = False,
+) -> list[str]:
+    """Names or paths of the boards that a run would begin with, with `busy` also of those that it would wait for.
+
+    Raises UserError for boards and tags that are unknown, BoardError where too few are free.
+    """
+    known = rows(asked, home, through, start=start)
+    found: dict[str, str] = {}
+    for wish in asked:
+        if wish.tag is None:
+            found[Path(wish.text).stem] = wish.text
             continue
-        found += [name for name in _tagged(one, count, home, through) if name not in found]
-    return found
+        taken, lacking = candidates(wish, known, found, check=check, more=busy)
+        if lacking and not busy:
+            raise lacking
+        found.update({row.name: row.name for row in taken})
+    return list(found.values())
 
 
-def _tagged(tag: str, count: int | None, home: Path, through: str | None) -> list[str]:
-    key, _, value = tag.partition("=")
-    every = inventory.rows(home, None, None if through == "lab" else through)
-    if through is not None:
-        every = [row for row in every if (row.virtual if through == "lab" else row.place)]
-    there = [row for row in every if row.tags.get(key) == value]
+def candidates(
+    wish: Wish, known: Sequence[BoardRow], held: Collection[str], *, check: bool = False, more: bool = False
+) -> tuple[list[BoardRow], BoardError | None]:
+    """The boards to take for a wish beside those that are `held`, and what is lacking.
+
+    With `check` quarantined boards may be taken, as they are checked first. With `more` busy ones are listed too where
+    free ones are lacking. Raises UserError for a tag that no board has.
+    """
+    there = [row for row in known if wish.fits(row)]
+    if wish.tag is None:
+        kept_out = {"quarantined"} if not check else set()
+        return [row for row in there if row.name not in held and row.state not in kept_out], None
     if not there:
-        known = sorted({f"{name}={text}" for row in every for name, text in row.tags.items()})
-        raise UserError(f"no board has the tag {tag}; there are {', '.join(known) or 'no tags at all'}")
-    free = [row.name for row in there if row.state == "free"]
-    if len(free) < (count or 1):
-        rest = "; ".join(f"{row.name} is {row.state}" for row in there if row.state != "free")
-        raise BoardError(f"{tag}: {count or 1} boards are wanted and {len(free)} are free ({rest})")
-    return free[: count or len(free)]
+        tags = sorted({f"{name}={text}" for row in known for name, text in row.tags.items()})
+        raise UserError(f"no board has the tag {wish.text}; there are {', '.join(tags) or 'no tags at all'}")
+    others = [row for row in there if row.name not in held]
+    states = ("free", "quarantined") if check else ("free",)
+    free = sorted((row for row in others if row.state in states), key=lambda row: states.index(row.state))
+    if len(free) >= (wish.most or 1):
+        return free[: wish.most], None
+    rest = "; ".join(f"{row.name} is {row.state}{_why(row)}" for row in others if row.state not in states)
+    lacking = BoardError(f"{wish.text}: {wish.most or 1} boards are wanted and {len(free)} are free ({rest})")
+    return free + [row for row in others if more and row.state == "busy"], lacking
+
+
+def _why(row: BoardRow) -> str:
+    return f": {row.why}" if row.state == "busy" else ""
 
 
 def fit(boards: Sequence[BoardEnv], store: Store, say: Callable[[str], None]) -> list[BoardEnv]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +34,10 @@ class BoardRow:
     tags: Mapping[str, str]
     virtual: bool = False
 
+    def started(self) -> BoardRow:
+        """The same where a virtual board that is not up will be brought up."""
+        return replace(self, state="free") if self.virtual and self.state == "offline" else self
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for --json."""
         return asdict(self)
@@ -44,7 +48,7 @@ def rows(home: Path, names: Sequence[str] | None = None, address: str | None = N
 
     `address` is a coordinator to ask beside the one of the virtual lab. Raises StoreError and, where names are given,
     UserError; a board whose env file is wrong is a row of its own otherwise. A coordinator that does not answer makes
-    the boards behind it offline.
+    the boards behind it offline. Virtual boards are looked for there too where this home has no coordinator.
     """
     virtual_address = coordinator.running(home)
     known = {one: _places(one) for one in {address, virtual_address} if one}
@@ -62,7 +66,7 @@ def rows(home: Path, names: Sequence[str] | None = None, address: str | None = N
                     raise
                 found.append(BoardRow(name, "", "wrong", str(problem).splitlines()[0], "", "", None, "", {}))
                 continue
-            one = virtual_address if board.farm.virtual is not None else address
+            one = virtual_address if board.farm.virtual is not None and virtual_address else address
             there = known.get(one) if one else None
             found.append(_row(board, home, store, boots.get(board.name), there, board.name in up))
     finally:
@@ -118,9 +122,14 @@ def _state(
 ) -> tuple[State, str]:
     if who := busy.holder(board, home):
         return "busy", who
-    if place is not None and place.holder and not places.gone(place.holder):
+    if (
+        place is not None
+        and place.holder
+        and place.holder != places.owner()
+        and not places.gone(place.holder)
+    ):
         return "busy", place.holder
-    if board.farm.virtual is not None and not virtual_up:
+    if board.farm.virtual is not None and not virtual_up and known is None:
         return "offline", f"start it with: farm virtual up {board.name}"
     if known is not None and board.place:
         if isinstance(known, str):

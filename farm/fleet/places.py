@@ -12,7 +12,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +51,10 @@ class PlacesFile(RootModel[Mapping[str, Declared]]):
 
 @dataclass(frozen=True)
 class Place:
-    """A place as the coordinator has it. `holder` is `HOST/USER`, empty where it is free; `resources` are there now."""
+    """A place as the coordinator has it; `resources` are there now.
+
+    `holder` is the `HOST/USER` that acquired it, or else that it is reserved for; empty where it is free.
+    """
 
     name: str
     tags: Mapping[str, str]
@@ -62,6 +65,10 @@ class Place:
 def read(path: Path) -> Mapping[str, Declared]:
     """The places that a file declares. Raises UserError with file, line and key."""
     return yamlfile.load(path, PlacesFile).root
+
+
+def _host() -> str:
+    return os.environ.get("LG_HOSTNAME") or socket.gethostname()
 
 
 def _boot() -> str:
@@ -78,9 +85,9 @@ def owner() -> str:
     Workers go by the name of their controller, which is in their environment.
     """
     if _OURS.fullmatch(os.environ.get("LG_USERNAME", "")):
-        return f"{os.environ.get('LG_HOSTNAME') or socket.gethostname()}/{os.environ['LG_USERNAME']}"
+        return f"{_host()}/{os.environ['LG_USERNAME']}"
     pid = os.getpid()
-    return f"{socket.gethostname()}/farm-{_boot()}-{_namespace()}-{pid}-{start_time(pid)}"
+    return f"{_host()}/farm-{_boot()}-{_namespace()}-{pid}-{start_time(pid)}"
 
 
 def gone(holder: str) -> bool:
@@ -90,7 +97,7 @@ def gone(holder: str) -> bool:
     """
     host, _, user = holder.partition("/")
     found = _OURS.fullmatch(user)
-    if found is None or host != socket.gethostname():
+    if found is None or host != _host():
         return False
     boot, namespace, pid, started = found[1], int(found[2]), int(found[3]), int(found[4])
     return boot == _boot() and namespace == _namespace() and start_time(pid) != started
@@ -146,7 +153,32 @@ def _talk(address: str, what: Callable[[Any], Awaitable[_T]]) -> _T:
         logging.disable(quiet)
 
 
-def _seen(session: Any) -> dict[str, Place]:
+@dataclass(frozen=True)
+class _Booked:
+    """A reservation of one place by its name, as labgrid's scheduler has it."""
+
+    token: str
+    owner: str
+    place: str
+    ours_now: bool  # the place is kept for its owner, and not only waited for
+
+
+async def _bookings(session: Any) -> list[_Booked]:
+    from labgrid.remote.common import Reservation, ReservationState
+    from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+
+    answer = await session.stub.GetReservations(pb.GetReservationsRequest())
+    found = []
+    for one in map(Reservation.from_pb2, answer.reservations):
+        kept = one.state in (ReservationState.allocated, ReservationState.acquired)
+        if kept or one.state is ReservationState.waiting:
+            names = one.allocations.get("main") or [one.filters.get("main", {}).get("name", "")]
+            found.append(_Booked(one.token, one.owner, names[0], kept))
+    return found
+
+
+async def _seen(session: Any) -> dict[str, Place]:
+    kept = {one.place: one.owner for one in await _bookings(session) if one.ours_now}
     there = [
         (exporter, group, entry.cls, name)
         for exporter, groups in session.resources.items()
@@ -158,7 +190,7 @@ def _seen(session: Any) -> dict[str, Place]:
         place.name: Place(
             place.name,
             dict(place.tags),
-            place.acquired or "",
+            place.acquired or kept.get(place.name, ""),
             frozenset("/".join(path) for path in there if place.hasmatch(path)),
         )
         for place in session.places.values()
@@ -167,11 +199,7 @@ def _seen(session: Any) -> dict[str, Place]:
 
 def seen(address: str) -> dict[str, Place]:
     """All places of a coordinator by name. Raises BoardError."""
-
-    async def look(session: Any) -> dict[str, Place]:
-        return _seen(session)
-
-    return _talk(address, look)
+    return _talk(address, _seen)
 
 
 def ensure(address: str, declared: Mapping[str, Declared]) -> None:
@@ -208,32 +236,31 @@ def main(argv: Sequence[str]) -> None:
             time.sleep(0.5)
 
 
-def acquire(address: str, names: tuple[str, ...]) -> None:
-    """Take all these places or none, after reaping locks whose holders are provably gone.
+def acquire(address: str, names: tuple[str, ...], *, queue: bool = False) -> None:
+    """Reserve and take all these places or none, after reaping what holders left behind that are provably gone.
 
-    Raises BoardError naming the place and who holds it, or that no exporter serves it.
+    With `queue` this process keeps its turn in labgrid's queue for a place that somebody else has, as long as this is
+    called again within a minute. Raises BoardError naming the place and who holds it, or that no exporter serves it.
     """
 
     async def take(session: Any) -> None:
         from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 
-        known = _seen(session)
+        known = {place.name: place for place in session.places.values()}
         taken: list[str] = []
         try:
             for name in names:
-                place = known.get(name)
-                if place is None:
+                if name not in known:
                     there = ", ".join(sorted(known)) or "none"
                     raise BoardError(f"the coordinator has no place {name} (there: {there})", board=name)
-                if not place.resources:
+                if not (await _seen(session))[name].resources:
                     raise BoardError("offline: no exporter serves it", board=name, step="acquire")
-                if place.holder:
-                    if not gone(place.holder):
-                        raise BoardError(f"is held by {place.holder}", board=name, step="acquire")
-                    # only from the holder that is gone: somebody else may have been faster
-                    await session.stub.ReleasePlace(
-                        pb.ReleasePlaceRequest(placename=name, fromuser=place.holder)
-                    )
+                await _reap(session, name)
+                if not await _reserve(session, name):
+                    if not queue:
+                        await _cancel(session, (name,))
+                    holder = (await _seen(session))[name].holder
+                    raise BoardError(f"is held by {holder or 'others'}", board=name, step="acquire")
                 await session.stub.AcquirePlace(pb.AcquirePlaceRequest(placename=name))
                 taken.append(name)
         except BaseException:
@@ -243,12 +270,58 @@ def acquire(address: str, names: tuple[str, ...]) -> None:
     _talk(address, take)
 
 
-async def _give_back(session: Any, names: tuple[str, ...]) -> None:
+async def _reap(session: Any, name: str) -> None:
+    """Take a place, and what is booked for it, from holders that are provably gone, and from nobody else."""
     from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 
+    for one in await _bookings(session):
+        if one.place == name and gone(one.owner):
+            await session.stub.CancelReservation(pb.CancelReservationRequest(token=one.token))
+    holder = session.places[name].acquired
+    if holder and gone(holder):
+        # only from the holder that is gone: somebody else may have been faster
+        await session.stub.ReleasePlace(pb.ReleasePlaceRequest(placename=name, fromuser=holder))
+
+
+async def _reserve(session: Any, name: str) -> bool:
+    """Whether labgrid's scheduler keeps this place for this process now; if not, this process is in its queue."""
+    from labgrid.remote.common import Reservation, ReservationState
+    from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+
+    token = next((one.token for one in await _own(session) if one.place == name), None)
+    if token is None:
+        wanted = {"main": pb.Reservation.Filter(filter={"name": name})}
+        made = await session.stub.CreateReservation(pb.CreateReservationRequest(filters=wanted, prio=0.0))
+        token = made.reservation.token
+    answer = await session.stub.PollReservation(pb.PollReservationRequest(token=token))
+    return Reservation.from_pb2(answer.reservation).state is ReservationState.allocated
+
+
+async def _own(session: Any) -> list[_Booked]:
+    return [one for one in await _bookings(session) if one.owner == owner()]
+
+
+async def _cancel(session: Any, names: Collection[str]) -> None:
+    import grpc
+    from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+
+    for one in await _own(session):
+        if one.place in names:
+            with suppress(grpc.aio.AioRpcError):  # it lapsed this very moment
+                await session.stub.CancelReservation(pb.CancelReservationRequest(token=one.token))
+
+
+async def _release(session: Any, name: str) -> None:
+    from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+
+    # from ourselves only: after a restart of the coordinator it may be somebody else's
+    await session.stub.ReleasePlace(pb.ReleasePlaceRequest(placename=name, fromuser=owner()))
+
+
+async def _give_back(session: Any, names: tuple[str, ...]) -> None:
+    await _cancel(session, names)  # first, or the place would be kept for us another minute
     for name in names:
-        # from ourselves only: after a restart of the coordinator it may be somebody else's
-        await session.stub.ReleasePlace(pb.ReleasePlaceRequest(placename=name, fromuser=owner()))
+        await _release(session, name)
 
 
 def release(address: str, names: tuple[str, ...]) -> None:
@@ -260,15 +333,30 @@ def release(address: str, names: tuple[str, ...]) -> None:
     _talk(address, give)
 
 
+def leave_queues(address: str, but: Collection[str]) -> None:
+    """Give up this process's turn at every place but these. What cannot be told to the coordinator lapses in a minute."""
+
+    async def leave(session: Any) -> None:
+        await _cancel(session, {one.place for one in await _own(session)} - set(but))
+
+    with suppress(BoardError):
+        _talk(address, leave)
+
+
 def regain(address: str, name: str) -> None:
     """Give a place back and take it again, which makes its exporter start a fresh serial line.
 
-    Coordinator and exporter are given time to come back. Raises BoardError with what was in the way at last.
+    It stays reserved meanwhile. Coordinator and exporter are given time to come back. Raises BoardError with what was in
+    the way at last.
     """
+
+    async def let_go(session: Any) -> None:
+        await _release(session, name)
+
     end = time.monotonic() + _REGAIN_S
     while True:
         try:
-            release(address, (name,))
+            _talk(address, let_go)
             before = seen(address).get(name)
             time.sleep(1)
             if seen(address).get(name) == before:  # else the exporter is still telling what it has
@@ -281,9 +369,9 @@ def regain(address: str, name: str) -> None:
 
 
 @contextmanager
-def taken(address: str, names: tuple[str, ...]) -> Iterator[None]:
-    """Hold these places; they are given back however the block ends. Raises BoardError."""
-    acquire(address, names)
+def taken(address: str, names: tuple[str, ...], *, queue: bool = False) -> Iterator[None]:
+    """Hold these places; they are given back however the block ends. Raises BoardError as `acquire` does."""
+    acquire(address, names, queue=queue)
     try:
         yield
     finally:

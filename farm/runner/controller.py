@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any, Protocol
 
 from farm import __version__
+from farm.board.bundle import Bundle
 from farm.campaign import Campaign
-from farm.errors import BoardError
+from farm.errors import BoardError, UserError
+from farm.fleet.crew import Crew
 from farm.fleet.env import BoardEnv
 from farm.runner import worker
 from farm.runner.boot import Task, make_bundle
-from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Joined, Message, Ready
+from farm.runner.planning import plan_run
+from farm.runner.sharing import Pool
 from farm.schedule import PlannedBoot, schedule
 from farm.store.db import Store
 from farm.store.health import HealthRecord
@@ -26,6 +34,7 @@ from farm.store.records import RunRecord, RunStatus
 from farm.workload import command as command_for
 
 _LOSSES = 3  # how often a board is taken anew in one run
+_LOOK_EVERY_S = 5.0  # for boards that came free
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,7 @@ class _Worker:
     heard: float
     over: BoardOver | None = None
     next: _Worker | None = None
+    waits: bool = False  # for a block of another board, which says nothing against it
 
 
 def new_run_id(campaign: str) -> str:
@@ -64,64 +74,212 @@ def run(
     tell: Callable[[Message], None],
     resume: str | None = None,
     check: bool = False,
+    crew: Crew | None = None,
 ) -> Outcome:
     """Run a campaign on its boards, or go on with the run `resume`, and return how it ended.
 
     With `check` every board has to pass its health check first. A board that gives up goes on record as unwell.
-    A board behind a coordinator whose serial line broke is taken anew, a few times.
+    A board behind a coordinator whose serial line broke is taken anew, a few times. `crew` says which boards share
+    blocks, takes back a board that is out, and brings boards that come free; without it each board runs every block.
     Every boot is committed before its board goes on. Raises UserError for images that are missing or wrong and StoreError
     where results cannot be kept; boards that give up are part of the outcome.
     """
-    work = home / "bundles"
-    bundles = {
-        board.name: {name: make_bundle(board, campaign, one, work) for name, one in campaign.variants.items()}
-        for board in boards
-    }
-    planned = schedule(tuple(campaign.variants), campaign.boots, seed)
-    run_id = resume or new_run_id(campaign.name)
+    of = _Run(campaign, store, home, seed, tell, resume, check, crew)
+    for board in boards:
+        of.add(board)
     if resume is None:
-        store.begin_run(_record(run_id, campaign, boards, seed))
-    by_name = {board.name: board for board in boards}
-    losses = dict.fromkeys(by_name, 0)
-
-    def start(name: str, *, check: bool = False, regain: bool = False) -> _Worker:
-        todo, tried = _left(store, run_id, name, planned)
-        last = store.health.last_good(name)
-        task = Task(
-            run_id,
-            by_name[name],
-            campaign,
-            home / "logs" / run_id,
-            bundles[name],
-            {key: value for key, value in os.environ.items() if key.startswith(("LG_", "FARM_"))},
-            check,
-            last.facts if last else None,
-            regain,
-        )
-        return _start(task, todo, tried)
-
-    def again(over: BoardOver) -> _Worker | None:
-        losses[over.board] += 1
-        if not over.lost or losses[over.board] > _LOSSES:
-            return None
-        tell(Doing(over.board, -1, "lost", "takes the board anew"))
-        return start(over.board, regain=True)
-
+        store.begin_run(_record(of.id, campaign, boards, seed, crew))
+    else:
+        of.note_boards()
     workers: list[_Worker] = []
     status: RunStatus = "interrupted"
     try:
-        workers += [start(name, check=check) for name in by_name]
-        _serve(workers, store, tell, again)
-        status = "failed" if all(one.over and one.over.exit_code for one in workers) else "done"
+        workers += [of.start(board.name) for board in boards]
+        _serve(workers, store, tell, of)
+        left_over = any(not pool.over for pool in of.pools.values())
+        every = all(one.over and one.over.exit_code for one in workers)
+        status = "failed" if every and left_over else "done"
     finally:
         _end(workers)
-        store.finish_run(run_id, status)
+        store.finish_run(of.id, status)
     gave_up = {one.board: one.over.reason for one in workers if one.over and one.over.exit_code}
     code = max((one.over.exit_code for one in workers if one.over), default=0)
-    return Outcome(run_id, status, gave_up, code)
+    return Outcome(of.id, status, gave_up, code)
 
 
-def _record(run_id: str, campaign: Campaign, boards: Sequence[BoardEnv], seed: int) -> RunRecord:
+class _Run:
+    """What the boards of a run are given: their blocks, by pools of equal boards, and processes that run them."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        store: Store,
+        home: Path,
+        seed: int,
+        tell: Callable[[Message], None],
+        resume: str | None,
+        check: bool,
+        crew: Crew | None,
+    ) -> None:
+        self.campaign, self.store, self.home, self.seed, self.tell = campaign, store, home, seed, tell
+        self.id, self.check, self.crew = resume or new_run_id(campaign.name), check, crew
+        self.planned = schedule(tuple(campaign.variants), campaign.boots, seed)
+        self.boards: dict[str, BoardEnv] = {}
+        self.pools: dict[str, Pool] = {}
+        self.losses: dict[str, int] = {}
+        self.next_look = time.monotonic() + _LOOK_EVERY_S if crew else math.inf
+        self._bundles: dict[str, dict[str, Bundle]] = {}
+        self._on_record = _Record(store, self.id, self.planned) if resume else None
+
+    def add(self, board: BoardEnv) -> None:
+        """Have a board take part. Raises UserError where its images are missing or wrong."""
+        self._bundles[board.name] = {
+            name: make_bundle(board, self.campaign, one, self.home / "bundles")
+            for name, one in self.campaign.variants.items()
+        }
+        self.boards[board.name] = board
+        self.losses[board.name] = 0
+        group = self.crew.group(board.name) if self.crew else board.name
+        if group not in self.pools:
+            members = self.crew.members(group) if self.crew else (board.name,)
+            self.pools[group] = self._pool(members)
+        self.pools[group].join(board.name)
+
+    def note_boards(self) -> None:
+        """Put the boards that take part now into the run's record."""
+        settings = self.store.run(self.id).settings
+        self.store.set_settings(
+            self.id, {**settings, **_of_boards(self.boards.values(), self.crew, settings)}
+        )
+
+    def _pool(self, members: Sequence[str]) -> Pool:
+        blocks = dict.fromkeys(boot.block for boot in self.planned)
+        if self._on_record is None:
+            return Pool(blocks)
+        return self._on_record.pool(blocks, members)
+
+    def pool(self, board: str) -> Pool:
+        """The blocks that this board takes part in."""
+        return self.pools[self.crew.group(board) if self.crew else board]
+
+    def start(self, name: str, *, regain: bool = False) -> _Worker:
+        """A process for a board, which will ask for its blocks."""
+        last = self.store.health.last_good(name)
+        task = Task(
+            self.id,
+            self.boards[name],
+            self.campaign,
+            self.home / "logs" / self.id,
+            self._bundles[name],
+            {key: value for key, value in os.environ.items() if key.startswith(("LG_", "FARM_"))},
+            self.check and not regain,
+            last.facts if last else None,
+            regain,
+        )
+        return _start(task)
+
+    def again(self, over: BoardOver) -> _Worker | None:
+        """Another process for a board that was lost, where that helps."""
+        self.losses[over.board] += 1
+        if not over.lost or self.losses[over.board] > _LOSSES:
+            return None
+        self.tell(Doing(over.board, -1, "lost", "takes the board anew"))
+        return self.start(over.board, regain=True)
+
+    def give(self, ready: Ready) -> Given:
+        """The next block for a board that wants one, with those of its boots that have no good or void record yet."""
+        pool = self.pool(ready.board)
+        if ready.through is not None:
+            pool.done(ready.board)
+        while (block := pool.take(ready.board)) is not None:
+            boots = [boot for boot in self.planned if boot.block == block]
+            todo, tried = _left(self.store, self.id, ready.board, boots)
+            if todo:
+                return Given(block, tuple(todo), tuple(tried))
+            pool.done(ready.board)
+        return Given(waits=not pool.over)
+
+    def out(self, over: BoardOver) -> None:
+        """A board is out: its block is for others, and so is the board itself."""
+        self.pool(over.board).drop(over.board)
+        if self.crew is not None:
+            self.crew.leave(over.board, unwell=bool(over.exit_code))
+
+    def arrivals(self) -> list[_Worker]:
+        """Processes of boards that came free, now and then, where they can be of use."""
+        if self.crew is None or time.monotonic() < self.next_look:
+            return []
+        useful = {group for group, pool in self.pools.items() if pool.welcomes()}
+        found: list[_Worker] = []
+        for board in self.crew.arrivals(useful) if useful else ():
+            try:
+                plan_run(self.campaign, [board], self.seed)
+                self.add(board)
+            except UserError as problem:
+                self.tell(BoardOver(board.name, str(problem), problem.exit_code))
+                self.crew.leave(board.name, unwell=True)
+                continue
+            self.note_boards()
+            self.tell(Joined(board.name))
+            found.append(self.start(board.name))
+        self.next_look = time.monotonic() + _LOOK_EVERY_S
+        return found
+
+
+class Supply(Protocol):
+    """Where blocks and boards come from, as `_serve` sees it."""
+
+    next_look: float
+
+    def again(self, over: BoardOver) -> _Worker | None: ...
+
+    def give(self, ready: Ready) -> Given: ...
+
+    def out(self, over: BoardOver) -> None: ...
+
+    def arrivals(self) -> list[_Worker]: ...
+
+
+class _Record:
+    """What a run that goes on has of each block already."""
+
+    def __init__(self, store: Store, run_id: str, planned: Sequence[PlannedBoot]) -> None:
+        self.boots: dict[int, set[int]] = {}
+        for boot in planned:
+            self.boots.setdefault(boot.block, set()).add(boot.index)
+        self.through: dict[tuple[str, int], set[int]] = {}
+        for record in store.boots(run_id):
+            if record.status != "failed":
+                self.through.setdefault((record.board, record.block), set()).add(record.index)
+
+    def pool(self, blocks: Iterable[int], members: Sequence[str]) -> Pool:
+        """The blocks that none of these boards has whole."""
+        whole = {
+            block: board
+            for (board, block), indexes in self.through.items()
+            if board in members and indexes >= self.boots[block]
+        }
+        begun = {block: board for (board, block) in self.through if board in members and block not in whole}
+        return Pool([one for one in blocks if one not in whole], begun=begun, had=Counter(whole.values()))
+
+
+def _of_boards(boards: Iterable[BoardEnv], crew: Crew | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's settings say of its boards, those of before included; `shares` has what equal boards have in common."""
+    boards = list(boards)
+    return {
+        "boards": list(dict.fromkeys([*before.get("boards", ()), *(board.name for board in boards)])),
+        "socs": {**before.get("socs", {}), **{board.name: board.farm.soc for board in boards}},
+        "synthetic": {
+            **before.get("synthetic", {}),
+            **{board.name: board.farm.synthetic for board in boards if board.farm.synthetic},
+        },
+        "shares": {**before.get("shares", {}), **(crew.shares if crew else {})},
+    }
+
+
+def _record(
+    run_id: str, campaign: Campaign, boards: Sequence[BoardEnv], seed: int, crew: Crew | None
+) -> RunRecord:
     return RunRecord(
         id=run_id,
         campaign=campaign.name,
@@ -134,13 +292,11 @@ def _record(run_id: str, campaign: Campaign, boards: Sequence[BoardEnv], seed: i
             "baseline": campaign.baseline,
             "variants": list(campaign.variants),
             "workloads": [one.name for one in campaign.workloads],
-            "boards": [board.name for board in boards],
             "boots": campaign.boots,
             "trials": campaign.trials,
             "band": campaign.band,
             "source": str(campaign.source),
-            "socs": {board.name: board.farm.soc for board in boards},
-            "synthetic": {board.name: board.farm.synthetic for board in boards if board.farm.synthetic},
+            **_of_boards(boards, crew, {}),
         },
     )
 
@@ -160,13 +316,13 @@ def _left(
     return todo, [tried.get(one.index, 0) for one in todo]
 
 
-def _start(task: Task, boots: list[PlannedBoot], tried: list[int]) -> _Worker:
+def _start(task: Task) -> _Worker:
     context = multiprocessing.get_context("forkserver")
     # One import of labgrid for all boards. The server is started by exec and opens no gRPC channel, so its children may.
     context.set_forkserver_preload(["farm.runner.worker"])
     ours, theirs = context.Pipe()
     process = context.Process(
-        target=worker.main, args=(theirs, task, boots, tried), name=f"farm-{task.board.name}", daemon=True
+        target=worker.main, args=(theirs, task), name=f"farm-{task.board.name}", daemon=True
     )
     process.start()
     theirs.close()
@@ -188,56 +344,60 @@ def patience(task: Task) -> float:
     return 300 + 12 * step + 2 * trial
 
 
-def _serve(
-    workers: list[_Worker],
-    store: Store,
-    tell: Callable[[Message], None],
-    again: Callable[[BoardOver], _Worker | None],
-) -> None:
-    """Take messages until every worker is over; one that dies or hangs costs its board only.
-
-    `again` starts another worker in the place of one that is over, where that helps.
-    """
+def _serve(workers: list[_Worker], store: Store, tell: Callable[[Message], None], of: Supply) -> None:
+    """Take messages until every worker is over; one that dies or hangs costs its board only."""
     while live := {one.pipe: one for one in workers if one.over is None}:
-        next_due = min(one.heard + one.patience for one in live.values())
-        for pipe in wait(list(live), timeout=max(0.0, next_due - time.monotonic())):
+        due = [one.heard + one.patience for one in live.values() if not one.waits]
+        for pipe in wait(list(live), timeout=max(0.0, min((*due, of.next_look)) - time.monotonic())):
             assert isinstance(pipe, Connection)
             one = live[pipe]
-            _hear(one, store, tell, again)
+            _hear(one, store, tell, of)
             if one.next is not None:
                 workers[workers.index(one)] = one.next
                 one.process.join(20)
                 one.pipe.close()
         for one in workers:
-            if one.over is None and time.monotonic() > one.heard + one.patience:
+            if one.over is None and not one.waits and time.monotonic() > one.heard + one.patience:
                 one.process.kill()
-                _give_up(one, f"its process said nothing for {one.patience:.0f} s and was killed", tell)
+                _give_up(one, f"its process said nothing for {one.patience:.0f} s and was killed", tell, of)
+        for one in workers:
+            if one.waits and one.over is None:
+                _answer(one, of.give(Ready(one.board)))
+        workers += of.arrivals()
 
 
-def _hear(
-    one: _Worker,
-    store: Store,
-    tell: Callable[[Message], None],
-    again: Callable[[BoardOver], _Worker | None],
-) -> None:
+def _answer(one: _Worker, given: Given) -> None:
+    """Give a board its block; one that waits already is told again only when there is something to do, or nothing more."""
+    if given.waits and one.waits:
+        return
+    one.waits, one.heard = given.waits, time.monotonic()
+    with suppress(OSError):  # it died in the meantime, which the next read tells
+        one.pipe.send(given)
+
+
+def _hear(one: _Worker, store: Store, tell: Callable[[Message], None], of: Supply) -> None:
     try:
         message: Message = one.pipe.recv()
     except (EOFError, OSError):
         one.process.join(5)
-        _give_up(one, f"its process died (exit {one.process.exitcode})", tell)
+        _give_up(one, f"its process died (exit {one.process.exitcode})", tell, of)
         return
     one.heard = time.monotonic()
+    if isinstance(message, Ready):
+        _answer(one, of.give(message))
+        return
     if isinstance(message, BootDone):
         store.commit_boot(message.record)
     elif isinstance(message, Checked):
         store.health.add(message.record)
     elif isinstance(message, BoardOver):
         one.over = message
-        if message.lost and (following := again(message)) is not None:
+        if message.lost and (following := of.again(message)) is not None:
             one.next = following
             return
         if message.exit_code == BoardError.exit_code and not message.checked:
             store.health.add(HealthRecord(message.board, time.time(), False, message.reason, "run"))
+        of.out(message)
     tell(message)
     if isinstance(message, (BootDone, Checked)):
         try:
@@ -246,9 +406,10 @@ def _hear(
             return
 
 
-def _give_up(one: _Worker, reason: str, tell: Callable[[Message], None]) -> None:
+def _give_up(one: _Worker, reason: str, tell: Callable[[Message], None], of: Supply) -> None:
     # not on record against the board: it was our own process that failed
     one.over = BoardOver(one.board, reason, BoardError.exit_code)
+    of.out(one.over)
     tell(one.over)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from farm.schedule import PlannedBoot
 from farm.store.health import HealthRecord
 from farm.store.records import BootRecord
 
@@ -46,6 +47,35 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """A board wants a block. `through` is the block that it was given before and has come to the end of, if any."""
+
+    board: str
+    through: int | None = None
+
+
+@dataclass(frozen=True)
+class Given:
+    """The controller's answer: the boots of a block that are to be done, and how often each was tried before.
+
+    Without boots there is nothing more for this board. Answered with `waits`, a block may come free when another board
+    drops out: the board switches off and stays.
+    """
+
+    block: int = -1
+    boots: tuple[PlannedBoot, ...] = ()
+    tried: tuple[int, ...] = ()
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A board came free while the run goes on, and takes part from now on."""
+
+    board: str
+
+
+@dataclass(frozen=True)
 class BoardOver:
     """A board is through with its share, or gave up with a reason.
 
@@ -60,4 +90,4 @@ class BoardOver:
     lost: bool = False
 
 
-Message = Doing | TrialDone | BootDone | Checked | BoardOver
+Message = Doing | TrialDone | BootDone | Checked | Ready | Joined | BoardOver

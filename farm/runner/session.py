@@ -14,7 +14,8 @@ from rich.console import Console
 from farm.campaign import Campaign, load_campaign
 from farm.errors import UserError
 from farm.fleet import boards as fleet
-from farm.fleet import busy, choice, coordinator, places
+from farm.fleet import choice, coordinator
+from farm.fleet.crew import Crew
 from farm.influx.config import load_config
 from farm.influx.findings import put_verdicts
 from farm.paths import home
@@ -38,12 +39,14 @@ def run_campaign(
     out: Console,
     err: Console,
     count: int | None = None,
+    wait_s: float = 0.0,
     check: bool = False,
     through: str | None = None,
 ) -> int:
     """Run the campaign in `file` and print what came of it; returns the exit code.
 
-    `boards` are names or tags (`board=rk3568`, then `count` of them). `start` brings virtual boards up first. With
+    `boards` are names or tags (`board=rk3568`, then `count` of them); who is busy is waited for up to `wait_s` seconds.
+    `start` brings virtual boards up first. With
     `check` boards have to pass their health check, which also lets quarantined ones back. `through` is the HOST:PORT
     of labgrid's coordinator to take the boards from, or `lab` for the virtual lab's. Raises UserError, BoardError and
     StoreError.
@@ -58,21 +61,31 @@ def run_campaign(
     def say(line: str) -> None:
         err.print(line, markup=False, soft_wrap=True)
 
+    wishes = choice.wishes(asked, count if count is not None or boards else campaign.count)
+    first = choice.first(wishes, home(), through, start=start, check=check, busy=wait_s > 0)
     address = None if through == "lab" else through
-    envs = fleet.ready(choice.named(asked, count, home(), through), home(), start=start, say=say)
+    found = fleet.ready(first, home(), start=start, say=say, elsewhere=address is not None)
     if through == "lab":
         address = coordinator.up(home())
+    if address:
+        choice.remote(found)
     database = home() / "farm.db"
     with Store.open(database, create=True) as store, ExitStack() as held:
         if not check:
-            envs = choice.fit(envs, store, say)
-        held.enter_context(busy.hold(envs, home(), f"farm run {campaign.name}"))
-        if address:
-            envs = choice.remote(envs)
-            places.use(address)
-            held.enter_context(places.taken(address, tuple(env.place for env in envs if env.place)))
-        names = [env.name for env in envs]
+            choice.fit(found, store, say)
         going_on = store.run(resume).id if resume else None
+        crew = Crew(
+            wishes,
+            home(),
+            store,
+            what=f"farm run {campaign.name}",
+            say=say,
+            address=address,
+            check=check,
+            shares=store.run(going_on).settings.get("shares") if going_on else None,
+        )
+        envs = held.enter_context(crew).gather(wait_s)
+        names = [env.name for env in envs]
         seed = _seed(store, campaign, seed, going_on)
         plan = plan_run(campaign, envs, seed)
         total = campaign.boots * len(campaign.variants)
@@ -93,7 +106,15 @@ def run_campaign(
                             nudge()
 
                     outcome = controller.run(
-                        campaign, envs, store, home(), seed=seed, tell=tell, resume=going_on, check=check
+                        campaign,
+                        envs,
+                        store,
+                        home(),
+                        seed=seed,
+                        tell=tell,
+                        resume=going_on,
+                        check=check,
+                        crew=crew,
                     )
                 made = study(store, outcome.run_id)
                 _record_verdicts(store, made)

@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
 from farm.board.strategy import FarmStrategy
@@ -17,7 +16,7 @@ from farm.errors import BoardError, FarmError
 from farm.fleet import places
 from farm.runner import checkup
 from farm.runner.boot import BootRunner, Task
-from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
 from farm.schedule import PlannedBoot
 
 _PR_SET_PDEATHSIG = 1
@@ -35,11 +34,10 @@ class _Stopped(Exception):
     """The controller asked this worker to stop."""
 
 
-def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int]) -> None:
-    """Run the boots of one board and report everything through `pipe`.
+def main(pipe: Connection, task: Task) -> None:
+    """Run the boots of one board, block by block as the controller gives them, and report everything through `pipe`.
 
-    `attempts` says how often each boot was tried before (a resumed run goes on counting). The board is off when
-    this returns, unless the process is killed.
+    The board is off when this returns, unless the process is killed.
     """
     _die_with_parent()
     os.environ.update(task.environ)
@@ -51,7 +49,7 @@ def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: S
 
     over = BoardOver(task.board.name)
     try:
-        _run(task, boots, attempts, pipe)
+        _run(task, pipe)
     except (_Stopped, EOFError, BrokenPipeError):
         over = BoardOver(task.board.name, "stopped", 0)
     except _Lost as problem:
@@ -68,7 +66,7 @@ def main(pipe: Connection, task: Task, boots: Sequence[PlannedBoot], attempts: S
         tell(over)
 
 
-def _run(task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int], pipe: Connection) -> None:
+def _run(task: Task, pipe: Connection) -> None:
     def stop(signum: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise _Stopped
@@ -82,22 +80,36 @@ def _run(task: Task, boots: Sequence[PlannedBoot], attempts: Sequence[int], pipe
         if task.check:
             _check(task, strategy, pipe)
         runner = BootRunner(task, strategy, pipe.send)
-        for planned, tried in zip(boots, attempts, strict=True):
-            for attempt in range(tried, tried + task.board.farm.power_cycles):
-                record = runner.run(planned, attempt)
-                pipe.send(BootDone(record))
-                pipe.recv()  # the boot is committed; only then may the next one begin
-                if record.status != "failed":
-                    break
-                if task.board.target == "remote" and any(
-                    event["kind"] == "console" for event in record.events
-                ):
-                    raise _Lost(record.reason)
+        through: int | None = None
+        while (given := _next(pipe, task, strategy, through)).boots:
+            for planned, tried in zip(given.boots, given.tried, strict=True):
+                _boot(pipe, task, runner, planned, tried)
+            through = given.block
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with contextlib.suppress(FarmError):
             strategy.recover()
         strategy.target.cleanup()
+
+
+def _next(pipe: Connection, task: Task, strategy: FarmStrategy, through: int | None) -> Given:
+    pipe.send(Ready(task.board.name, through))
+    given: Given = pipe.recv()
+    if given.waits:
+        strategy.recover()
+        given = pipe.recv()
+    return given
+
+
+def _boot(pipe: Connection, task: Task, runner: BootRunner, planned: PlannedBoot, tried: int) -> None:
+    for attempt in range(tried, tried + task.board.farm.power_cycles):
+        record = runner.run(planned, attempt)
+        pipe.send(BootDone(record))
+        pipe.recv()  # the boot is committed; only then may the next one begin
+        if record.status != "failed":
+            break
+        if task.board.target == "remote" and any(event["kind"] == "console" for event in record.events):
+            raise _Lost(record.reason)
 
 
 def _check(task: Task, strategy: FarmStrategy, pipe: Connection) -> None:

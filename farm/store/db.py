@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from farm.errors import StoreError, UserError
@@ -116,6 +116,17 @@ class Store:
         """Write a run before its first boot. Raises StoreError if the id is taken."""
         with self.transaction(f"run {run.id} was not begun") as db:
             _insert_run(db, run)
+
+    def set_settings(self, run_id: str, settings: Mapping[str, Any]) -> None:
+        """Replace a run's settings, as when a board joins it. Raises StoreError if the run is unknown."""
+        with self.transaction(f"the settings of run {run_id} were not stored") as db:
+            changed = db.execute(
+                "UPDATE run SET settings = ? WHERE id = CAST(? AS TEXT)", (json_in(settings), text_in(run_id))
+            )
+            if changed.rowcount != 1:
+                raise StoreError(
+                    f"{self.path}: the settings of run {run_id} were not stored: the run was never begun"
+                )
 
     def commit_boot(self, boot: BootRecord) -> int:
         """Write a boot with its trials, samples, raw output, events and outbox row, all or nothing; its id.

@@ -2,12 +2,15 @@
 
 import json
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from farm.errors import BoardError, UserError
 from farm.fleet import boards, busy, choice, inventory
+from farm.fleet.crew import Crew
 from farm.store.db import Store
 from farm.store.health import HealthRecord
 from tests.lab import BOARD, LabHome
@@ -91,20 +94,104 @@ def test_a_coordinator_that_does_not_answer_makes_its_boards_offline(here: Path)
     assert rows["unit2"].state == "free"
 
 
+def first(home: Path, *asked: str, count: int | None = None, **more: bool) -> list[str]:
+    return choice.first(choice.wishes(asked, count), home, **more)
+
+
 def test_boards_by_tag_are_free_ones_and_no_more_than_asked(here: Path) -> None:
-    assert choice.named(["farm=unit"], None, here) == ["unit1", "unit2"]
-    assert choice.named(["farm=unit"], 1, here) == ["unit1"]
-    assert choice.named(["board=test2", "unit1"], None, here) == ["unit2", "unit1"]
+    assert first(here, "farm=unit") == ["unit1", "unit2"]
+    assert first(here, "farm=unit", count=1) == ["unit1"]
+    assert first(here, "board=test2", "unit1") == ["unit1", "unit2"]
+    assert first(here, "farm=unit", "unit1", count=1) == ["unit1", "unit2"], (
+        "a named board is not one of the tag's"
+    )
     ail(here, "unit1", 3)
-    assert choice.named(["farm=unit"], 1, here) == ["unit2"]
+    assert first(here, "farm=unit", count=1) == ["unit2"]
+    assert first(here, "farm=unit", count=2, check=True) == ["unit2", "unit1"]
     with pytest.raises(
         BoardError, match=r"farm=unit: 2 boards are wanted and 1 are free .unit1 is quarantined."
     ):
-        choice.named(["farm=unit"], 2, here)
+        first(here, "farm=unit", count=2)
     with pytest.raises(UserError, match=r"no board has the tag farm=none; there are .*board=test1"):
-        choice.named(["farm=none"], None, here)
-    with pytest.raises(UserError, match="--count needs boards by tag"):
-        choice.named(["unit1"], 2, here)
+        first(here, "farm=none")
+    with pytest.raises(UserError, match="a count needs boards by tag"):
+        first(here, "unit1", count=2)
+
+
+def crew(home: Path, store: Store, *asked: str, count: int | None = None, **more) -> Crew:
+    said: list[str] = []
+    made = Crew(choice.wishes(asked, count), home, store, what="farm run night", say=said.append, **more)
+    made.said = said
+    return made
+
+
+def test_equal_boards_of_a_tag_share_and_named_ones_do_not(here: Path) -> None:
+    text = REAL.format(number=1)
+    (here / "envs" / "unit3.yaml").write_text(text)
+    with Store.open(here / "farm.db", create=True) as store:
+        with crew(here, store, "farm=unit") as made:
+            assert [env.name for env in made.gather()] == ["unit1", "unit2", "unit3"]
+            assert made.shares == {"unit1": "board=test1", "unit2": "board=test2", "unit3": "board=test1"}
+            assert made.members("board=test1")[:2] == ("unit1", "unit3")
+            assert state(here, "unit3")[0] == "busy"
+        with crew(here, store, "unit1", "unit3") as made:
+            made.gather()
+            assert made.shares == {"unit1": "unit1", "unit3": "unit3"}
+    assert state(here, "unit3") == ("free", "")
+
+
+def test_all_boards_or_none_and_who_is_waited_for_is_named(here: Path) -> None:
+    (env,) = boards.load(["unit2"], here)
+    with Store.open(here / "farm.db", create=True) as store:
+        with busy.hold([env], here, "farm check"), crew(here, store, "unit1", "unit2") as made:
+            with pytest.raises(BoardError, match=r"unit2: is busy: farm check, pid"):
+                made.gather()
+            assert state(here, "unit1") == ("free", "")
+            with pytest.raises(BoardError, match=r"unit2: is busy: farm check, pid"):
+                made.gather(0.5)
+            assert len(made.said) == 1
+            assert re.fullmatch(r"waits: unit2: is busy: farm check, pid \d+", made.said[0])
+        with crew(here, store, "unit1", "unit2") as made, ThreadPoolExecutor(1) as pool:
+            held = busy.hold([env], here, "farm check")
+            held.__enter__()
+            pool.submit(lambda: (time.sleep(0.5), held.__exit__(None, None, None)))
+            assert [one.name for one in made.gather(20)] == ["unit1", "unit2"]
+
+
+def test_boards_come_free_while_a_run_goes_on(here: Path) -> None:
+    (second,) = boards.load(["unit2"], here)
+    with (
+        Store.open(here / "farm.db", create=True) as store,
+        crew(here, store, "farm=unit", count=None) as made,
+    ):
+        with busy.hold([second], here, "farm check"):
+            assert [one.name for one in made.gather()] == ["unit1"]
+            groups = {"board=test1", "board=test2"}
+            assert made.arrivals(groups) == []
+        assert made.arrivals({"board=test1"}) == [], "its blocks are done already"
+        assert [one.name for one in made.arrivals(groups)] == ["unit2"]
+        assert state(here, "unit2")[1].startswith("farm run night, pid ")
+        made.leave("unit2", unwell=True)
+        assert state(here, "unit2") == ("free", "")
+        assert made.arrivals(groups) == [], "nobody has found it well since"
+        store.health.add(HealthRecord("unit2", time.time(), False, "disk: no card"))
+        assert made.arrivals(groups) == []
+        store.health.add(HealthRecord("unit2", time.time(), True))
+        assert [one.name for one in made.arrivals(groups)] == ["unit2"]
+        made.leave("unit1", unwell=False)
+        assert made.arrivals(groups) == [], "it is through with its share"
+        (here / "envs" / "unit3.yaml").write_text(REAL.format(number=1))
+        assert [one.name for one in made.arrivals(groups)] == ["unit3"]
+        (here / "envs" / "unit4.yaml").write_text("targets: [")
+        assert made.arrivals(groups) == []
+
+
+def test_no_more_boards_join_than_were_asked_for(here: Path) -> None:
+    with Store.open(here / "farm.db", create=True) as store, crew(here, store, "farm=unit", count=1) as made:
+        assert [one.name for one in made.gather()] == ["unit1"]
+        assert made.arrivals({"board=test2"}) == []
+        made.leave("unit1", unwell=True)
+        assert [one.name for one in made.arrivals({"board=test2"})] == ["unit2"]
 
 
 def test_a_run_leaves_quarantined_boards_out_and_refuses_when_none_is_left(here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import sqlite3
@@ -10,7 +11,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from farm.runner import controller
-from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
+from farm.runner.sharing import Pool
+from farm.schedule import PlannedBoot
 from farm.store.db import Store
 from farm.store.health import HealthRecord
 from farm.store.records import BootRecord, RunRecord
@@ -47,22 +50,76 @@ def loses(pipe: Connection, board: str) -> None:
     pipe.send(BoardOver(board, "the serial line is gone", 3, lost=True))
 
 
+def shares(pipe: Connection, board: str, *, dies_in: int | None = None) -> None:
+    """Takes blocks as long as it is given some; one boot of the block `dies_in` is its last."""
+    through = None
+    while True:
+        pipe.send(Ready(board, through))
+        given = pipe.recv()
+        if given.waits:
+            given = pipe.recv()
+        if not given.boots:
+            return pipe.send(BoardOver(board))
+        for boot in given.boots:
+            time.sleep(0.3)
+            record = BootRecord(
+                "r", board, boot.index, boot.block, "only", 0, "ok", "", boot.index, boot.index + 0.5
+            )
+            pipe.send(BootDone(record))
+            assert pipe.recv() == "committed"
+            if boot.block == dies_in:
+                os._exit(7)
+        through = given.block
+
+
+def shares_and_dies(pipe: Connection, board: str) -> None:
+    shares(pipe, board, dies_in=1)
+
+
 def start(board: str, patience: float = 30.0) -> controller._Worker:
     context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe()
-    target = {"back": boots}.get(board) or globals()[board]
+    target = {"back": boots, "first": shares, "second": shares_and_dies, "third": shares}.get(
+        board
+    ) or globals()[board]
     process = context.Process(target=target, args=(theirs, board), daemon=True)
     process.start()
     theirs.close()
     return controller._Worker(board, process, ours, patience, time.monotonic())
 
 
-def serve(tmp_path: Path, workers: list[controller._Worker], again=lambda over: None) -> list[Message]:
+class Blocks:
+    """What `_serve` asks for: blocks of two boots from one pool, another process for a board that was lost, newcomers."""
+
+    def __init__(self, blocks: int = 0, *, again=lambda over: None, newcomers=()) -> None:
+        self.pool, self.again, self.newcomers = Pool(range(blocks)), again, list(newcomers)
+        self.next_look = math.inf
+        self.came: list[str] = []
+
+    def give(self, ready: Ready) -> Given:
+        self.pool.join(ready.board)
+        if ready.through is not None:
+            self.pool.done(ready.board)
+        block = self.pool.take(ready.board)
+        if block is None:
+            return Given(waits=not self.pool.over)
+        boots = tuple(PlannedBoot(2 * block + one, block, "only") for one in range(2))
+        return Given(block, boots, (0, 0))
+
+    def out(self, over: BoardOver) -> None:
+        self.pool.drop(over.board)
+
+    def arrivals(self) -> list[controller._Worker]:
+        came, self.newcomers = self.newcomers, []
+        return came
+
+
+def serve(tmp_path: Path, workers: list[controller._Worker], of: Blocks | None = None) -> list[Message]:
     told: list[Message] = []
     with Store.open(tmp_path / "farm.db", create=True) as store:
         store.begin_run(RunRecord("r", "c", "", 1, 0.0))
         try:
-            controller._serve(workers, store, told.append, again)
+            controller._serve(workers, store, told.append, of or Blocks())
         finally:
             controller._end(workers)
     return told
@@ -99,8 +156,38 @@ def test_a_board_that_gives_up_goes_on_record_once_however_it_was_found_out(tmp_
 
 def test_a_lost_board_goes_on_in_another_process(tmp_path: Path) -> None:
     workers = [start("loses")]
-    told = serve(tmp_path, workers, again=lambda over: start("back") if over.lost else None)
+    told = serve(tmp_path, workers, Blocks(again=lambda over: start("back") if over.lost else None))
     assert [one.board for one in workers] == ["back"]
     assert rows(tmp_path, "SELECT count(*) FROM boot WHERE status = 'ok'") == [(2,)]
     assert [message for message in told if isinstance(message, BoardOver)] == [BoardOver("back")]
     assert rows(tmp_path, "SELECT count(*) FROM health") == [(0,)]
+
+
+def test_a_block_of_a_board_that_dies_is_done_whole_by_an_equal_one_that_had_waited(tmp_path: Path) -> None:
+    blocks = Blocks(2)
+    told = serve(tmp_path, [start("first"), start("second")], blocks)
+    assert blocks.pool.over
+    # block 1 was begun by the second; what it measured is kept, and the first has both blocks whole
+    assert rows(
+        tmp_path, "SELECT board, block, count(*) FROM boot GROUP BY board, block ORDER BY board, block"
+    ) == [
+        ("first", 0, 2),
+        ("first", 1, 2),
+        ("second", 1, 1),
+    ]
+    assert {one.board: one.exit_code for one in told if isinstance(one, BoardOver)} == {
+        "first": 0,
+        "second": 3,
+    }
+
+
+def test_a_board_that_comes_free_takes_whole_blocks_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    workers = [start("first")]
+    serve(tmp_path, workers, Blocks(4, newcomers=[start("third")]))
+    assert [one.board for one in workers] == ["first", "third"]
+    assert rows(
+        tmp_path, "SELECT board, count(*), count(DISTINCT block) FROM boot GROUP BY board ORDER BY board"
+    ) == [
+        ("first", 4, 2),
+        ("third", 4, 2),
+    ]
