@@ -42,7 +42,7 @@ while [ $t -gt 0 ];do
 [ $2 = a ]&&b=5
 [ $t -lt $b ]&&b=$t
 farm=$m sleep $b&
-echo $!>$D/$i$2q;wait $!
+echo $!>$D/$i$2q;wait $!||break
 t=$((t-b))
 [ $2 = a ]&&echo "@$m +$i"
 done

@@ -480,6 +480,19 @@ def test_cancel_ends_everything(shell: str, boot: Boot, places: Places) -> None:
     assert capture(board, "echo x", 9.0, places=places) == b"x\n"
 
 
+def test_cancel_while_preparing_ends_the_heartbeat_too(boot: Boot, places: Places) -> None:
+    board = boot()
+    jobs = [Job("a", ":"), Job("b", ":", ("sleep 98764",))]
+    with pytest.raises(BoardError):
+        run_batch(board, jobs, deadline_s=2.0, places=places)
+    cancel(board)
+    assert not running("sleep 98764")
+    seen = len(board.seen)
+    board.ask("sleep 6; echo is-$((6*7))-here")
+    board.expect(b"is-42-here")
+    assert b"+2" not in board.seen[seen:]
+
+
 def test_cancel_at_a_prompt_is_harmless(boot: Boot, places: Places) -> None:
     board = boot()
     assert board.at_prompt()
