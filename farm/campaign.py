@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -21,11 +21,12 @@ from pydantic import (
 from farm import yamlfile
 from farm.complaint import Where, shown
 from farm.errors import UserError
-from farm.quantity import Duration, Share
+from farm.quantity import Band, Duration
 from farm.workload import matrix
 from farm.workload.model import Workload
 from farm.yamlfile import Document
 
+DEFAULT_BAND = 0.03
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 # U-Boot's shell takes these from a command line before the kernel sees them (its `setenv bootargs ...`).
 _UBOOT_SIGNS = re.compile(r"[$;\"'`\\&|]")
@@ -159,7 +160,11 @@ def _flat_expect(data: Any) -> Any:
 
 
 class Campaign(BaseModel):
-    """One campaign, its matrix expanded. Times in seconds, band as a fraction; `boots` is per variant and board."""
+    """One campaign, its matrix expanded. Times in seconds, band as a fraction; `boots` is per variant and board.
+
+    With `least_boots` below `boots`, the run looks after each block from that many boots per variant on, and a board
+    that is settled stops. A band of "measured" is what noise alone moves, by the board's newest A/A run.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -172,10 +177,11 @@ class Campaign(BaseModel):
     boots: int = Field(
         default=8, ge=2, le=1000, strict=True, description="an even number of boots per variant"
     )
+    least_boots: int
     trials: int = Field(
         default=3, ge=1, le=1000, strict=True, description="a number of trials of each workload in a boot"
     )
-    band: float = 0.03
+    band: float | Literal["measured"] = DEFAULT_BAND
     idle_s: float = 0.0
     seed: int | None = None
     source: Path
@@ -189,6 +195,15 @@ class Campaign(BaseModel):
         """The name of the variant that the others are compared with."""
         return next(name for name, variant in self.variants.items() if variant.baseline)
 
+    @property
+    def looks(self) -> int:
+        """How often the run looks whether a board is settled; 1, at the end, where the boots are fixed."""
+        return (self.boots - self.least_boots) // 2 + 1
+
+    def band_for(self, workload: Workload) -> float | Literal["measured"]:
+        """The band that holds for a workload: its own, else the campaign's."""
+        return self.band if workload.band is None else workload.band
+
     def entry(self, workload: str) -> Where:
         """The place of the entry that a workload comes from, for `complain`."""
         return self._entries.get(workload, ("workloads",))
@@ -198,6 +213,37 @@ class Campaign(BaseModel):
         if self._document is None:
             return UserError(message, file=self.source)
         return self._document.complain(message, *where).error()
+
+
+class _UntilSettled(BaseModel):
+    """`boots: {min: 6, max: 12}`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    min: int = Field(ge=4, le=1000, strict=True, description="an even number of boots per variant, 4 or more")
+    max: int = Field(ge=4, le=1000, strict=True, description="an even number of boots per variant, above min")
+
+    @field_validator("min", "max")
+    @classmethod
+    def _whole_blocks(cls, boots: int) -> int:
+        return _even(boots)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> _UntilSettled:
+        if self.max <= self.min:
+            raise ValueError(
+                f"max {self.max} is not above min {self.min}; raise max, or write boots: {self.min}"
+            )
+        return self
+
+
+def _even(boots: int) -> int:
+    if boots % 2:
+        raise ValueError(
+            f"{boots} is odd; a block is an order of the variants and its mirror, so use {boots - 1 or 2} "
+            f"or {boots + 1}"
+        )
+    return boots
 
 
 class _File(BaseModel):
@@ -229,7 +275,9 @@ class _File(BaseModel):
     trials: int = Field(
         default=3, ge=1, le=1000, strict=True, description="the number of runs of each workload in a boot"
     )
-    band: Share = Field(default=0.03, description="the smallest change that matters, such as 3%")
+    band: Band = Field(
+        default=DEFAULT_BAND, description="the smallest change that matters, such as 3%, or measured"
+    )
     idle: Duration = Field(default=0.0, le=3600, description="a time to rest before each run, such as 1s")
     seed: int | None = Field(
         default=None, ge=0, lt=2**63, strict=True, description="a number for the boots' order"
@@ -250,13 +298,8 @@ class _File(BaseModel):
 
     @field_validator("boots")
     @classmethod
-    def _even(cls, boots: int) -> int:
-        if boots % 2:
-            raise ValueError(
-                f"{boots} is odd; a block is an order of the variants and its mirror, so use {boots - 1 or 2} "
-                f"or {boots + 1}"
-            )
-        return boots
+    def _whole_blocks(cls, boots: int) -> int:
+        return _even(boots)
 
     @field_validator("boards")
     @classmethod
@@ -276,7 +319,11 @@ def load_campaign(path: Path | str) -> Campaign:
     document = yamlfile.read(path, foreign=_OF_ENVS)
     if not isinstance(document.data, dict):
         raise document.complain("is not a mapping of keys; begin with name: NAME").error()
-    file = yamlfile.validate(document, _File)
+    data, until = document.data, None
+    if isinstance(data.get("boots"), dict):
+        until = yamlfile.validate(document, _UntilSettled, data["boots"], ("boots",))
+        data = {**data, "boots": until.max}
+    file = yamlfile.validate(document, _File, data)
     _check_variants(document, file.variants)
     workloads = matrix.expand(document, ("workloads",), file.idle)
     campaign = Campaign(
@@ -287,6 +334,7 @@ def load_campaign(path: Path | str) -> Campaign:
         variants={name: one.model_copy(update={"name": name}) for name, one in file.variants.items()},
         workloads=tuple(workload for workload, _ in workloads),
         boots=file.boots,
+        least_boots=until.min if until else file.boots,
         trials=file.trials,
         band=file.band,
         idle_s=file.idle,
@@ -318,3 +366,40 @@ def _check_variants(document: Document, variants: Mapping[str, Variant]) -> None
         wrong.append(document.complain(said, "variants", name, "baseline"))
     if wrong:
         raise yamlfile.fail(wrong)
+
+
+def as_run(campaign: Campaign, settings: Mapping[str, Any]) -> Campaign:
+    """What a run with these settings (see RunRecord) does of the campaign in its file.
+
+    With `aa` that is the baseline against itself, under a second name, in all its boots; a band that such a run has yet to
+    measure is the default. With `confirms` it is the variants and workloads that the settings name. Everything else is
+    the campaign as it is.
+    """
+    if settings.get("aa"):
+        base = campaign.variants[campaign.baseline]
+        again = f"{base.name[:58]}-again"
+        return campaign.model_copy(
+            update={
+                "name": f"{campaign.name[:61]}-aa",
+                "variants": {
+                    base.name: base,
+                    again: base.model_copy(update={"name": again, "baseline": False}),
+                },
+                "least_boots": campaign.boots,
+                "band": DEFAULT_BAND if campaign.band == "measured" else campaign.band,
+                "workloads": tuple(
+                    one.model_copy(update={"band": None}) if one.band == "measured" else one
+                    for one in campaign.workloads
+                ),
+            }
+        )
+    if settings.get("confirms"):
+        return campaign.model_copy(
+            update={
+                "variants": {
+                    name: one for name, one in campaign.variants.items() if name in settings["variants"]
+                },
+                "workloads": tuple(one for one in campaign.workloads if one.name in settings["workloads"]),
+            }
+        )
+    return campaign

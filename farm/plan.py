@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from farm.analysis.noise import Calibration, Calibrations
 from farm.campaign import Campaign, Variant
 from farm.schedule import PlannedBoot, schedule
 from farm.units import format_size
@@ -68,8 +69,32 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """What to expect of one workload's bandwidth, by the newest A/A run of the board and its card.
+
+    `run` and `started` (UTC epoch seconds) say which run that is. `spread` is between boots, in logs (0.02 is about
+    2 %), `band` the one that will hold, `measured` whether it comes from that run. `boots_for_change` per variant find a
+    change of twice the band, `boots_for_same` say `same` where nothing changed, both with 80 % power; None is never.
+    """
+
+    workload: str
+    run: str
+    started: float
+    card: str
+    spread: float
+    band: float
+    measured: bool
+    boots_for_change: int | None
+    boots_for_same: int | None
+
+
+@dataclass(frozen=True)
 class BoardPlan:
-    """One board's share. `seconds` is wall time, `measuring_s` the part of it in which trials run."""
+    """One board's share. `seconds` is wall time, `measuring_s` the part of it in which trials run.
+
+    `least` is its share where it is settled at the first look, None where the boots are fixed. `estimates` has the
+    workloads that the board has a calibration of.
+    """
 
     board: BoardFacts
     boots: tuple[PlannedBoot, ...]
@@ -79,6 +104,8 @@ class BoardPlan:
     written: tuple[Written, ...]
     flashes: int
     flashed_bytes: int
+    least: BoardPlan | None
+    estimates: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True)
@@ -91,7 +118,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole run. `seconds` is until the last board is through; commands have RAW or FILE for the target."""
+    """The whole run. `seconds` is until the last board is through, `least_seconds` where every board is settled at the
+    first look; commands have RAW or FILE for the target."""
 
     campaign: str
     description: str
@@ -99,22 +127,28 @@ class Plan:
     variants: tuple[str, ...]
     baseline: str
     boots: int
+    least_boots: int
+    looks: int
     trials: int
     commands: tuple[tuple[str, tuple[str, ...]], ...]
     boards: tuple[BoardPlan, ...]
     seconds: float
+    least_seconds: float
     findings: tuple[Finding, ...]
 
 
-def plan(campaign: Campaign, boards: Sequence[BoardFacts], *, seed: int) -> Plan:
-    """What running `campaign` on `boards` would do. Touches nothing.
+def plan(
+    campaign: Campaign, boards: Sequence[BoardFacts], *, seed: int, calibrations: Calibrations | None = None
+) -> Plan:
+    """What running `campaign` on `boards` would do, and what their calibrations make one expect. Touches nothing.
 
     Raises UserError for a workload without a scratch area, or with one that is too small.
     """
     for board in boards:
         check_scratch(campaign, board)
     boots = schedule(tuple(campaign.variants), campaign.boots, seed)
-    planned = tuple(_board(campaign, board, boots) for board in boards)
+    known = calibrations or {}
+    planned = tuple(_board(campaign, board, boots, known.get(board.name, {})) for board in boards)
     return Plan(
         campaign=campaign.name,
         description=campaign.description,
@@ -122,10 +156,13 @@ def plan(campaign: Campaign, boards: Sequence[BoardFacts], *, seed: int) -> Plan
         variants=tuple(campaign.variants),
         baseline=campaign.baseline,
         boots=campaign.boots,
+        least_boots=campaign.least_boots,
+        looks=campaign.looks,
         trials=campaign.trials,
         commands=tuple((one.name, _shown(one)) for one in campaign.workloads),
         boards=planned,
         seconds=_wall(planned),
+        least_seconds=_wall([one.least or one for one in planned]),
         findings=_findings(campaign, boards),
     )
 
@@ -148,7 +185,13 @@ def check_scratch(campaign: Campaign, board: BoardFacts) -> None:
             )
 
 
-def _board(campaign: Campaign, board: BoardFacts, boots: Sequence[PlannedBoot]) -> BoardPlan:
+def _board(
+    campaign: Campaign,
+    board: BoardFacts,
+    boots: Sequence[PlannedBoot],
+    calibrations: Mapping[str, Calibration],
+) -> BoardPlan:
+    first_look = campaign.least_boots * len(campaign.variants)
     measuring = len(boots) * (
         campaign.trials * sum(_trial_seconds(one, board) for one in campaign.workloads)
         + sum(size for _, size in _fills(campaign.workloads)) / board.write_rate
@@ -163,7 +206,31 @@ def _board(campaign: Campaign, board: BoardFacts, boots: Sequence[PlannedBoot]) 
         written=tuple(_written(campaign, board, len(boots))),
         flashes=len(flashes),
         flashed_bytes=sum(board.flash_bytes.get(name, 0) for name in flashes),
+        least=_board(campaign, board, boots[:first_look], {}) if first_look < len(boots) else None,
+        estimates=tuple(_estimates(campaign, calibrations)),
     )
+
+
+def _estimates(campaign: Campaign, calibrations: Mapping[str, Calibration]) -> Iterator[Estimate]:
+    comparisons = max(1, len(campaign.workloads) * (len(campaign.variants) - 1))
+    for one in campaign.workloads:
+        found = calibrations.get(one.name)
+        noise = found.worst() if found else None
+        if found is None or noise is None:
+            continue
+        wanted = campaign.band_for(one)
+        band = noise.band(campaign.least_boots) if wanted == "measured" else wanted
+        yield Estimate(
+            workload=one.name,
+            run=found.run,
+            started=found.started,
+            card=found.card,
+            spread=noise.sd,
+            band=band,
+            measured=wanted == "measured",
+            boots_for_change=noise.boots_for_change(band, comparisons, campaign.looks),
+            boots_for_same=noise.boots_for_same(band, campaign.looks),
+        )
 
 
 def _trial_seconds(w: Workload, board: BoardFacts) -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
+from farm.complaint import printable
 from farm.units import parse_size
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s|sec|m|min|h|)")
@@ -23,7 +24,9 @@ def size(value: object) -> int:
     except OverflowError:
         found = 2**63
     if found >= 2**50:
-        raise ValueError(f"'{str(value)[:40]}' is larger than any card; write for example 4k, 512M or 8G")
+        raise ValueError(
+            f"'{printable(str(value), 40)}' is larger than any card; write for example 4k, 512M or 8G"
+        )
     return found
 
 
@@ -33,7 +36,7 @@ def duration(value: object) -> float:
         found = _DURATION.fullmatch(str(value).strip())
         if found:
             return round(float(found[1]) * _SECONDS[found[2]], 9)
-    raise ValueError(f"'{str(value)[:40]}' is not a time; write for example 5s, 500ms, 2min or 5")
+    raise ValueError(f"'{printable(str(value), 40)}' is not a time; write for example 5s, 500ms, 2min or 5")
 
 
 def share(value: object) -> float:
@@ -42,11 +45,23 @@ def share(value: object) -> float:
     if not isinstance(value, bool) and isinstance(value, (str, int, float)):
         found = _SHARE.fullmatch(str(value).strip())
     if not found:
-        raise ValueError(f"'{str(value)[:40]}' is not a share; write for example 3% or 0.03")
+        raise ValueError(f"'{printable(str(value), 40)}' is not a share; write for example 3% or 0.03")
     fraction = float(found[1]) / (100 if found[2] else 1)
     if not 0 < fraction < 1:
-        raise ValueError(f"'{str(value)[:40]}' is not between 0 and 100 %; write for example 3% or 0.03")
+        raise ValueError(
+            f"'{printable(str(value), 40)}' is not between 0 and 100 %; write for example 3% or 0.03"
+        )
     return round(fraction, 12)
+
+
+def band(value: object) -> float | str:
+    """A share, or the word `measured`. Raises ValueError."""
+    if value == "measured":
+        return "measured"
+    try:
+        return share(value)
+    except ValueError as problem:
+        raise ValueError(f"{problem}, or measured") from None
 
 
 def short_size(value: int) -> str:
@@ -60,3 +75,4 @@ def short_size(value: int) -> str:
 Size = Annotated[int, BeforeValidator(size)]
 Duration = Annotated[float, BeforeValidator(duration)]
 Share = Annotated[float, BeforeValidator(share)]
+Band = Annotated[float | Literal["measured"], BeforeValidator(band)]

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from farm.campaign import load_campaign
+from farm.campaign import as_run, load_campaign
 from farm.errors import UserError
 
 SOUND = """\
@@ -111,7 +111,7 @@ def test_later_complaints_point_into_the_file(tmp_path):
         ("idle: 500ms", "idle: soon", "6: idle: 'soon' is not a time; write for example 5s, 500ms, 2min or 5"),
         ("name: sound", "name: so und", "1: name: 'so und' does not fit; it is a short name of letters, digits, '.', '_' and '-'"),
         ("name: sound\n", "", "1: name: is missing; it is a short name of letters, digits, '.', '_' and '-'"),
-        ("[virt-rk3568]", "virt-rk3568", "2: boards: 'virt-rk3568' is not a list; write [a, b]; it is a list of board names or paths of env files, such as [virt-rk3568]"),
+        ("[virt-rk3568]", "virt-rk3568", "2: boards: 'virt-rk3568' is not a list; write [a, b]; it is a list of board names, paths of env files, or tags, such as [board=rk3568]"),
         ("[virt-rk3568]", "[a, a]", "2: boards: names 'a' twice; remove one"),
         ("    baseline: true\n", "", "8: variants: has no baseline; add baseline: true to one variant"),
         ("    kernel: kernel-6.12", "    baseline: true", "14: variants.b.baseline: is a second baseline beside a; keep one"),
@@ -244,3 +244,65 @@ def test_the_file_is_remembered_by_its_full_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert load_campaign("c.yaml").source == tmp_path / "c.yaml"
     assert isinstance(load_campaign("c.yaml").source, Path)
+
+
+def test_boots_may_be_as_many_as_it_takes(tmp_path):
+    fixed = load_campaign(write(tmp_path, SOUND))
+    assert (fixed.least_boots, fixed.boots, fixed.looks) == (4, 4, 1)
+    until = load_campaign(write(tmp_path, SOUND.replace("boots: 4", "boots: {min: 6, max: 12}")))
+    assert (until.least_boots, until.boots, until.looks) == (6, 12, 4)  # after 6, 8, 10 and 12
+
+
+@pytest.mark.parametrize(
+    ("boots", "said"),
+    [
+        ("{min: 5, max: 12}", "3: boots.min: 5 is odd; a block is an order of the variants and its mirror, so use 4 or 6"),
+        ("{min: 6, max: 11}", "3: boots.max: 11 is odd; a block is an order of the variants and its mirror, so use 10 or 12"),
+        ("{min: 2, max: 12}", "3: boots.min: 2: should be greater than or equal to 4; it is an even number of boots per variant, 4 or more"),
+        ("{min: 12, max: 6}", "3: boots: max 6 is not above min 12; raise max, or write boots: 12"),
+        ("{min: 6}", "3: boots.max: is missing; it is an even number of boots per variant, above min"),
+        ("{min: 6, most: 12}", "3: boots.max: is missing"),
+        ("{min: a, max: 12}", "3: boots.min: 'a' is not a whole number"),
+        ("[6, 12]", "3: boots: a list is not a whole number"),
+    ],
+)  # fmt: skip
+def test_boots_that_cannot_be_meant(tmp_path, boots, said):
+    path = write(tmp_path, SOUND.replace("boots: 4", f"boots: {boots}"))
+    with pytest.raises(UserError) as caught:
+        load_campaign(path)
+    assert str(caught.value).startswith(f"{path}:{said}")
+
+
+def test_a_band_may_be_measured(tmp_path):
+    text = SOUND.replace("band: 3%", "band: measured")
+    campaign = load_campaign(write(tmp_path, text))
+    assert [campaign.band_for(one) for one in campaign.workloads] == ["measured", "measured", 0.05]
+    own = load_campaign(write(tmp_path, SOUND.replace("band: 0.05", "band: measured")))
+    assert [own.band_for(one) for one in own.workloads] == [0.03, 0.03, "measured"]
+    path = write(tmp_path, SOUND.replace("band: 3%", "band: measurd"))
+    with pytest.raises(UserError) as caught:
+        load_campaign(path)
+    assert (
+        str(caught.value)
+        == f"{path}:5: band: 'measurd' is not a share; write for example 3% or 0.03, or measured"
+    )
+
+
+def test_an_aa_run_is_the_baseline_twice_in_all_its_boots(tmp_path):
+    text = SOUND.replace("boots: 4", "boots: {min: 4, max: 8}").replace("band: 3%", "band: measured")
+    campaign = load_campaign(write(tmp_path, text.replace("band: 0.05", "band: measured")))
+    aa = as_run(campaign, {"aa": True})
+    base, again = aa.variants["a"], aa.variants["a-again"]
+    assert list(aa.variants) == ["a", "a-again"] and aa.baseline == "a"
+    assert (again.knobs, again.expect, again.baseline) == (base.knobs, base.expect, False)
+    assert (aa.name, aa.boots, aa.looks, aa.seed) == ("sound-aa", 8, 1, 7)
+    assert {aa.band_for(one) for one in aa.workloads} == {0.03}, "there is nothing measured yet"
+    assert [one.name for one in aa.workloads] == [one.name for one in campaign.workloads]
+    assert as_run(campaign, {}) is campaign
+
+
+def test_a_confirming_run_is_what_its_settings_name(tmp_path):
+    campaign = load_campaign(write(tmp_path, SOUND.replace("  b:\n", "  c: {}\n  b:\n")))
+    part = as_run(campaign, {"confirms": "r1", "variants": ["a", "b"], "workloads": ["dd-read-1M"]})
+    assert (list(part.variants), [one.name for one in part.workloads]) == (["a", "b"], ["dd-read-1M"])
+    assert (part.name, part.boots, part.band) == (campaign.name, campaign.boots, campaign.band)

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from farm.analysis.noise import Calibration, Noise
 from farm.campaign import load_campaign
 from farm.errors import UserError
 from farm.plan import BoardFacts, ScratchArea, plan, plan_dict
@@ -163,3 +164,41 @@ def test_the_plan_as_json(tmp_path):
         "bytes": 36 * 8 * MIB,
         "at_most": False,
     }
+
+
+def test_a_plan_until_settled_has_the_least_and_the_most(tmp_path):
+    workloads = "- {tool: dd, rw: write, bs: 1M, size: 8M, idle: 2, name: d}\n"
+    head = HEAD.replace("boots: 4", "boots: {min: 4, max: 10}")
+    made = plan(campaign(tmp_path, workloads, head), [board()], seed=5)
+    (one,) = made.boards
+    assert (made.least_boots, made.boots, made.looks) == (4, 10, 4)
+    assert one.least.boots == one.boots[:12] == schedule(("a", "b", "c"), 4, 5)
+    # a trial: 8 MiB at 10 MB/s, 2 s of rest, half a second beside it; a boot has three of them and 10 s of its own
+    each = 10 + 3 * (8 * MIB / 10e6 + 2.5)
+    assert one.least.seconds == pytest.approx(12 * each) == pytest.approx(made.least_seconds)
+    assert one.seconds == pytest.approx(30 * each) == pytest.approx(made.seconds)
+    assert [entry.bytes for entry in one.least.written] == [36 * 8 * MIB]
+    assert [entry.bytes for entry in one.written] == [90 * 8 * MIB]
+    fixed = plan(campaign(tmp_path, workloads), [board()], seed=5)
+    assert fixed.boards[0].least is None and fixed.least_seconds == fixed.seconds
+
+
+def test_calibrations_say_what_to_expect(tmp_path):
+    noise = Noise(0.03, 10, 12)
+    known = {"x": {"d": Calibration("aa1", 1.8e9, "SD (0x01)", {("bw_bytes", "read"): noise})}}
+    workloads = "- {tool: dd, rw: read, bs: 1M, size: 8M, name: d}\n- {tool: dd, rw: read, bs: 4k, size: 8M, name: e}\n"
+    made = plan(campaign(tmp_path, workloads), [board(), board("y")], seed=5, calibrations=known)
+    (found,) = made.boards[0].estimates
+    assert (found.workload, found.run, found.started, found.card) == ("d", "aa1", 1.8e9, "SD (0x01)")
+    assert (found.spread, found.band, found.measured) == (0.03, 0.03, False)
+    assert found.boots_for_same == 20  # tests/analysis/test_noise.py has it by hand
+    # two workloads, two candidates
+    assert found.boots_for_change == noise.boots_for_change(0.03, 4)
+    assert made.boards[1].estimates == ()
+    head = HEAD.replace("trials: 3", "trials: 3\nband: measured")
+    measured = (
+        plan(campaign(tmp_path, workloads, head), [board()], seed=5, calibrations=known)
+        .boards[0]
+        .estimates[0]
+    )
+    assert (measured.measured, measured.band) == (True, noise.band(4))

@@ -240,10 +240,12 @@ def _judge(verdict: Verdict, tested: Tested, band: float, alpha: float, higher_i
     outside = abs(tested.estimate) > edge
     if tested.p < alpha and outside:
         word: Word = "faster" if (tested.estimate > 0) is higher_is_better else "slower"
+        stopped = "stopped-early" in verdict.flags
+        early = "; the board stopped early, so that this effect is biased outward" if stopped else ""
         return replace(
             verdict,
             verdict=word,
-            reason=f"{word.capitalize()}: {interval}, outside the band of {100 * band:.3g} %{welch}.",
+            reason=f"{word.capitalize()}: {interval}, outside the band of {100 * band:.3g} %{welch}{early}.",
         )
     if abs(tested.estimate) + tested.equivalence < edge:
         inner = f"{_percent(tested.estimate - tested.equivalence)} to {_percent(tested.estimate + tested.equivalence)}"

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from farm.analysis.compare import ALPHA, Verdict, compare, settled
+from farm.analysis.noise import noise_of
 from farm.schedule import schedule
 
 Floats = NDArray[np.float64]
@@ -198,6 +199,26 @@ def stopped(setting: Setting, repetitions: int, *, draws: int = 2000, seed: int 
     return np.array(changed, dtype=float), np.array(same)
 
 
+def outside_measured(setting: Setting, repetitions: int, *, seed: int = 0) -> tuple[Floats, Floats]:
+    """Campaigns without effect whose bands were measured by an A/A run of as many boots before.
+
+    Returns for each which share of its workloads noise alone moved out of the band, and which share of the bands is at
+    least 1.96 standard errors of such a comparison.
+    """
+    outside, enough = [], []
+    deviation = 0.02 * math.sqrt(2 / setting.boots)
+    for i in range(repetitions):
+        calibration, _ = campaign(setting, (seed, i, 0))
+        y, is_cand = campaign(setting, (seed, i, 1))
+        starts = 300.0 * np.arange(len(calibration))
+        found = [noise_of(np.exp(column), starts, 1e-4) for column in calibration.T]
+        bands = np.log1p([one.band(setting.boots) for one in found if one is not None])
+        estimates = y[is_cand].mean(axis=0) - y[~is_cand].mean(axis=0)
+        outside.append(float(np.mean(np.abs(estimates) > bands)))
+        enough.append(float(np.mean(bands >= 1.96 * deviation)))
+    return np.array(outside), np.array(enough)
+
+
 def margin(share: float, repetitions: int) -> float:
     """Three standard errors of a share."""
     return 3 * math.sqrt(share * (1 - share) / repetitions)
@@ -239,15 +260,25 @@ def _one(task: tuple[str, Setting, int, int, int]) -> tuple[list[str], list[str]
             f"P(p <= {a}) = {share:.3f}" for a, share in shares.items()
         )
         bounds = [(f"P(p <= {a})", share, a, margin(a, repetitions)) for a, share in shares.items()]
+    elif kind == "bands":
+        outside, enough = outside_measured(setting, repetitions, seed=seed)
+        share = float(outside.mean())
+        line = f"{_named(setting):46} measured band: noise alone leaves it {share:.3f}, wide enough {enough.mean():.3f}"
+        bounds = [("noise alone outside a measured band", share, ALPHA, margin(ALPHA, repetitions))]
+        if (
+            setting.noise == "normal"
+        ):  # what the upper bound promises; heavier tails than normal make it hold less often
+            room = 3 * max(float(enough.std()), 0.05) / math.sqrt(repetitions)
+            bounds.append(("measured bands too narrow", 1 - float(enough.mean()), ALPHA, room))
     else:
         changed, same = stopped(setting, repetitions, draws=draws, seed=seed)
         if setting.effect == 0:
             share = float(changed.mean())
-            line = f"looks, no effect: any false alarm {share:.3f}, called `same` {same.mean():.2f}"
+            line = f"{_named(setting):46} looks, no effect: any false alarm {share:.3f}, called `same` {same.mean():.2f}"
             bounds = [("false alarms with looks", share, ALPHA, margin(ALPHA, repetitions))]
         else:
             share = float(same.mean())
-            line = f"looks, every workload at the edge of the band: called `same` {share:.3f}"
+            line = f"{_named(setting):46} looks, every workload at the edge of the band: called `same` {share:.3f}"
             # Workloads of a campaign share noise, so the campaign is the unit of this error.
             room = 3 * max(float(same.std()), 0.05) / math.sqrt(repetitions)
             bounds = [("`same` at the edge of the band", share, ALPHA, room)]
@@ -267,10 +298,11 @@ def _tasks(quick: bool, repetitions: int, draws: int, seed: int) -> list[tuple[s
     null = [Setting(n, d, boots=6, effect=0, real=0) for n, d in itertools.product(noises, drifts)]
     most = LOOKS[-1]
     looks = [
-        Setting(boots=most, effect=0, real=0),
+        *(Setting(n, d, boots=most, effect=0, real=0) for n, d in itertools.product(noises, drifts)),
         Setting(boots=most, effect=math.log1p(BAND), real=WORKLOADS),
     ]
-    kinds = (("rules", grid), ("null", null), ("looks", looks))
+    bands = [Setting(n, boots=b, effect=0, real=0) for n, b in itertools.product(noises, boots)]
+    kinds = (("rules", grid), ("null", null), ("looks", looks), ("bands", bands))
     return [(kind, one, repetitions, draws, seed) for kind, settings in kinds for one in settings]
 
 

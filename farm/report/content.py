@@ -26,7 +26,7 @@ def content(study: Study) -> dict[str, Any]:
     return {
         "subject": _subject(study),
         "headline": headline(study),
-        "warnings_first": _first(study),
+        "warnings_first": first(study),
         "boards": [
             {
                 "name": board.name,
@@ -35,6 +35,7 @@ def content(study: Study) -> dict[str, Any]:
             }
             for board in study.boards
         ],
+        "noise": noise(study),
         "agreement": _few([found.sentence for found in study.agreement]),
         "doubts": _few([doubt_text(doubt) for doubt in study.doubts]),
         "lost": _few([note_text(note) for note in study.table.notes]),
@@ -74,11 +75,30 @@ def headline(study: Study) -> str:
     split = sum(found.agreement in ("disagree", "ratios-disagree") for found in study.agreement)
     words += f"; boards disagree about {split} of {len(study.agreement)}" if split else ""
     boards = f"{len(study.boards)} board" + ("s" if len(study.boards) != 1 else "")
-    return f"{words}, from {len(said)} comparisons of workloads on {boards} (run {study.run.id}, {study.run.status})."
+    about = [f"run {study.run.id}", study.run.status]
+    about += [f"branch {branch}"] if (branch := study.run.settings.get("branch")) else []
+    return f"{words}, from {len(said)} comparisons of workloads on {boards} ({', '.join(about)})."
 
 
-def _first(study: Study) -> list[str]:
+def first(study: Study) -> list[str]:
+    """What has to be known before the first figure is read."""
     found = []
+    settings = study.run.settings
+    if settings.get("aa"):
+        found.append(
+            "A/A run: both names are one and the same variant, so no difference is expected, and faster or slower is a "
+            "false alarm; one is expected in 20 such runs of a board."
+        )
+    if settings.get("confirms"):
+        found.append(
+            f"This run measures again, with fresh boots, what run {settings['confirms']} called slower."
+        )
+    most = settings.get("boots")
+    found += [
+        f"{board} stopped early, after {boots} of at most {most} boots per variant, since every workload was settled: its "
+        "effects are biased outward, that is, they look larger than they are."
+        for board, boots in settings.get("settled", {}).items()
+    ]
     if study.table.imported:
         found.append(IMPORTED)
     found += [
@@ -168,6 +188,29 @@ def _cells(study: Study, table: CompareTable, block: Block, row: Row, bus: bool)
     return cells
 
 
+def noise(study: Study) -> dict[str, Any] | None:
+    """What an A/A run found out about noise, as a table; None for other runs."""
+    if not study.noise:
+        return None
+    return {
+        "words": (
+            "Spread is the standard deviation between boots around a linear trend, at most its upper 95 % bound; band is "
+            "what noise alone moves a comparison of as many boots per variant, exceeded in one of 20."
+        ),
+        "heads": ["board", "workload", "metric", "boots", "spread %", "at most %", "band %"],
+        "rows": [
+            [
+                row.board,
+                row.label,
+                metric_name(row.metric),
+                str(row.boots),
+                *(f"{100 * share:.2g}" for share in (row.spread, row.upper, row.band)),
+            ]
+            for row in study.noise
+        ],
+    }
+
+
 def _few(texts: Sequence[str]) -> list[str]:
     more = len(texts) - LISTED
     return [
@@ -219,6 +262,21 @@ def method(study: Study) -> Iterable[str]:
         f"{each}. Boots of the variants ran in mirrored random blocks (seed {study.run.seed}), from "
         f"{format_time(study.run.started)} on."
     )
+    looks = study.run.settings.get("looks", 1)
+    if looks > 1:
+        least, most = (study.run.settings.get(name) for name in ("least_boots", "boots"))
+        yield (
+            f"A board stops when every bandwidth is settled, which is looked at after {least} boots per variant and after "
+            f"each block up to {most}: {looks} looks, fixed in advance. They share the error rates equally, 5 % / {looks} "
+            "each (that of `same` too), so that intervals and verdicts hold over all of them."
+        )
+    bands = study.run.settings.get("measured_bands", {})
+    sources = {(one["run"], one["started"]): None for of_board in bands.values() for one in of_board.values()}
+    for run, started in sources:
+        yield (
+            f"Measured bands are from A/A run {run} of {format_time(started)}: what noise alone moves a comparison, 1.96 x "
+            "the upper 95 % bound of the spread of boots x sqrt(2 / boots per variant)."
+        )
     draws = min(one.draws for one in study.judged)
     yield (
         "Medians are over boots. Change is candidate / baseline from a linear model of the logs with a trend over time, "
@@ -235,7 +293,10 @@ def repeat(study: Study) -> dict[str, str] | None:
     return {
         "words": f"Save this as {study.run.campaign}.yaml (boards are env files, images are entries of theirs):",
         "campaign": campaign_yaml(study.run.campaign_text),
-        "command": shlex.join(["farm", "run", f"{study.run.campaign}.yaml", "--seed", str(study.run.seed)]),
+        "command": shlex.join(
+            ["farm", "run", f"{study.run.campaign}.yaml", "--seed", str(study.run.seed)]
+            + (["--aa"] if study.run.settings.get("aa") else [])
+        ),
     }
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from farm.analysis.trend import Key, Night, Series
-from farm.influx.points import card_of
 from farm.report.series import by_board
 from farm.store.db import Store
+from farm.store.labels import card_of
 from farm.store.records import RunRecord, StoredBoot
 
 _RELEASE = re.compile(r"Linux version (\S{1,80})")
@@ -29,12 +29,13 @@ def nightly(
     """All series of the metric, nights oldest first; None means all of them.
 
     A night's value is the median over its boots of each boot's median, in the metric's unit. Runs that are not
-    done, and imported ones, are no nights. A board with another card begins another series.
+    done, imported ones, A/A runs and those that confirm another are no nights. A board with another card begins another
+    series.
     """
     series: dict[Key, list[Night]] = {}
     for run in store.runs():
         of_branch = str(run.settings.get("branch") or "")
-        if run.status != "done" or run.settings.get("imported"):
+        if run.status != "done" or any(run.settings.get(name) for name in ("imported", "aa", "confirms")):
             continue
         if campaign not in (None, run.campaign) or branch not in (None, of_branch):
             continue
@@ -53,7 +54,7 @@ def nightly(
                             run.campaign,
                             of_branch,
                             name,
-                            card_of(boot) or "",
+                            card_of(boot.facts) or "",
                             variant,
                             one.workload,
                             one.rw,

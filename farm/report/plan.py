@@ -9,7 +9,8 @@ from typing import Protocol
 
 from rich.console import Console
 
-from farm.plan import BoardPlan, Plan
+from farm.plan import BoardPlan, Estimate, Plan
+from farm.report.figures import format_time, one_line
 from farm.units import format_duration, format_rate, format_size
 
 _WIDTH = 100
@@ -48,6 +49,7 @@ def render_plan(made: Plan, console: Console) -> None:
     for board in made.boards:
         line("")
         _board(board, line)
+        _expected(made, board, line)
     if made.findings:
         line("")
         line("Doubts before the run", heading=True)
@@ -56,10 +58,15 @@ def render_plan(made: Plan, console: Console) -> None:
             if finding.workloads:
                 line(f"    in {_several(finding.workloads)}")
     line("")
-    line(
-        f"About {format_duration(made.seconds)} in all; nothing was touched",
-        heading=True,
-    )
+    time = format_duration(made.seconds)
+    if made.looks > 1:
+        least = format_duration(made.least_seconds)
+        line(
+            f"{made.looks} looks: after {made.least_boots} boots per variant, and after each block up to {made.boots}, a "
+            "board on which every workload is settled stops"
+        )
+        time = f"{least}, if every board is settled at the first look, to {time}"
+    line(f"About {time} in all; nothing was touched", heading=True)
 
 
 def _several(names: tuple[str, ...]) -> str:
@@ -67,19 +74,24 @@ def _several(names: tuple[str, ...]) -> str:
 
 
 def _board(one: BoardPlan, line: _Line) -> None:
-    board = one.board
-    line(
-        f"{board.name}: {len(one.boots)} boots, {one.trials} trials, about {format_duration(one.seconds)}; "
-        f"disk {board.disk}",
-        heading=True,
-    )
+    board, least = one.board, one.least
+    size = f"{len(one.boots)} boots, {one.trials} trials, about {format_duration(one.seconds)}"
+    if least is not None:
+        size = (
+            f"{len(least.boots)} to {len(one.boots)} boots, {least.trials} to {one.trials} trials, about "
+            f"{format_duration(least.seconds)} to {format_duration(one.seconds)}"
+        )
+    line(f"{board.name}: {size}; disk {board.disk}", heading=True)
     for block, boots in groupby(one.boots, key=lambda boot: boot.block):
         line(f"  block {block}: " + " ".join(boot.variant for boot in boots), hanging=9)
     if one.flashed_bytes:
         flashes = "1 flash" if one.flashes == 1 else f"{one.flashes} flashes"
+        settled = (
+            "" if least is None else f" ({format_size(least.flashed_bytes)} if settled at the first look)"
+        )
         line(
             f"  flashed: at most {format_size(one.flashed_bytes)} in {flashes} to {board.flash_device} "
-            f"by {board.flash_method}"
+            f"by {board.flash_method}{settled}"
         )
     else:
         line(f"  flashed: nothing stays on the board ({board.flash_method})")
@@ -94,5 +106,49 @@ def _board(one: BoardPlan, line: _Line) -> None:
     for device in sorted(devices) if len(one.written) > len(devices) else ():
         total = sum(entry.bytes for entry in one.written if entry.device == device)
         line(f"  in all: {'at most ' if bounded else ''}{format_size(total)} to {device}")
+    if least is not None and one.written:
+        total = sum(entry.bytes for entry in least.written)
+        line(
+            f"  settled at the first look: {'at most ' if bounded else ''}{format_size(total)} written in all"
+        )
     if bounded:
         line(f"  (runs bound by time were counted at {format_rate(board.write_rate)})")
+
+
+def _expected(made: Plan, one: BoardPlan, line: _Line) -> None:
+    """Noise and boots needed by A/A runs, or how to come by them."""
+    by_run: dict[tuple[str, float, str], list[Estimate]] = {}
+    for estimate in one.estimates:
+        by_run.setdefault((estimate.run, estimate.started, estimate.card), []).append(estimate)
+    if not by_run:
+        line(
+            "  noise: unknown, so it is not known how many boots are needed; farm run --aa CAMPAIGN measures it"
+        )
+        return
+    for (run, started, card), estimates in by_run.items():
+        line(
+            f"  noise by A/A run {one_line(run)} of {format_time(started)[:16]} UTC, card {one_line(card) or 'unknown'}:"
+        )
+        for found in estimates:
+            band = f"{100 * found.band:.3g} %" + (" (measured)" if found.measured else "")
+            line(
+                f"    {found.workload}: boots spread by {100 * found.spread:.2g} %, band {band}; boots per variant needed: "
+                f"{_needed(found.boots_for_change)} for a change of {200 * found.band:.3g} %, "
+                f"{_needed(found.boots_for_same)} for `same`"
+            )
+    needed = max(
+        (found.boots_for_change for found in one.estimates if found.boots_for_change is not None), default=0
+    )
+    if needed > made.boots:
+        line(
+            f"  boots: {made.boots} are fewer than the {needed} per variant that find twice the band with 80 % power"
+        )
+    uncalibrated = [
+        name for name, _ in made.commands if name not in {found.workload for found in one.estimates}
+    ]
+    if uncalibrated:
+        line(f"  noise unknown: {_several(tuple(uncalibrated))}")
+
+
+def _needed(boots: int | None) -> str:
+    return "more than 1000" if boots is None else str(boots)

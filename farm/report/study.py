@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from farm.analysis.across import Across, BoardVerdict, across
-from farm.campaign import Campaign, load_campaign
-from farm.errors import UserError
-from farm.report import compare_view
+from farm.campaign import Campaign
+from farm.report import calibration, compare_view, confirmation
 from farm.report.boards import Board, boards_of
 from farm.report.compare_view import CompareTable
 from farm.report.doubts import Doubt, Shares, bus_shares, doubts
+from farm.report.recorded import campaign_of
 from farm.report.series import BoardSeries, by_board
-from farm.report.verdicts import BANDWIDTH, TAILS, TIMES, Judged, band_of, judge, variants_of
+from farm.report.verdicts import BANDWIDTH, TAILS, TIMES, Band, Judged, band_of, judge, variants_of
 from farm.store.db import Store
 from farm.store.records import RunRecord, StoredBoot, StoredTrial
 
@@ -31,11 +29,30 @@ _READ_AT_EASE = 20_000
 
 
 @dataclass(frozen=True)
+class NoiseRow:
+    """What a board's boots of one and the same kernel did in one series and metric, by an A/A run.
+
+    `spread` is a standard deviation between `boots` boots, in logs, `upper` its upper 95 % bound; `band` the share that
+    noise alone moves a comparison of as many boots per variant as the run had.
+    """
+
+    board: str
+    card: str
+    label: str
+    metric: str
+    boots: int
+    spread: float
+    upper: float
+    band: float
+
+
+@dataclass(frozen=True)
 class Study:
     """A run and what is to be said of it.
 
     `table` is the main comparison (bandwidths), `tails` those of latency percentiles; `judged` holds the values
-    behind them, in the same order. `commands` has each workload's command line as a board ran it.
+    behind them, in the same order. `commands` has each workload's command line as a board ran it. `noise` is what an A/A
+    run found.
     """
 
     run: RunRecord
@@ -50,6 +67,7 @@ class Study:
     shares: Shares
     doubts: tuple[Doubt, ...]
     commands: Mapping[str, str]
+    noise: tuple[NoiseRow, ...]
 
     @property
     def tables(self) -> tuple[CompareTable, ...]:
@@ -57,10 +75,11 @@ class Study:
         return (self.table, *self.tails)
 
 
-def study(store: Store, run: str, *, baseline: str | None = None) -> Study:
+def study(store: Store, run: str, *, baseline: str | None = None, unconfirmed: bool = False) -> Study:
     """What is to be said of the run with this id, beginning of an id, or `latest`.
 
-    `baseline` replaces the one in the run's settings. Raises UserError for a run or baseline that is not there;
+    `baseline` replaces the one in the run's settings. With `unconfirmed`, slower is called what this run alone calls so,
+    also where it has to be measured again first. Raises UserError for a run or baseline that is not there;
     StoreError as the store does.
     """
     record = store.run(run)
@@ -68,11 +87,17 @@ def study(store: Store, run: str, *, baseline: str | None = None) -> Study:
     variants = variants_of(record, boots)
     base = compare_view.baseline_of(record, variants, baseline)
     campaign = campaign_of(record)
-    bands = {one.name: one.band for one in campaign.workloads if one.band is not None} if campaign else {}
+    bands: dict[str, Band] = {}
+    if campaign is not None:
+        bands = {one.name: one.band for one in campaign.workloads if one.band is not None}
     main = judge(store, record, boots, BANDWIDTH, baseline=base, bands=bands)
     if np.isnan(main[0].rows.measured).all():
         main = judge(store, record, boots, TIMES, baseline=base, bands=bands) or main
     judged = (*main, *judge(store, record, boots, TAILS, baseline=base, bands=bands))
+    if not unconfirmed:
+        judged = confirmation.confirmed(store, record, judged, baseline=base, bands=bands)
+    if record.settings.get("aa"):
+        judged = tuple(_false_alarms(one) for one in judged)
     table, *tails = (
         compare_view.build(
             record,
@@ -108,6 +133,7 @@ def study(store: Store, run: str, *, baseline: str | None = None) -> Study:
             imported=bool(record.settings.get("imported")),
         ),
         commands=_commands(firsts),
+        noise=tuple(_noise(store, record, boards)),
     )
 
 
@@ -120,19 +146,6 @@ def latencies(store: Store, one: Study) -> dict[str, Mapping[str, BoardSeries]]:
             if metric not in found:
                 found[metric] = by_board(store.values(one.run.id, metric), names)
     return found
-
-
-def campaign_of(run: RunRecord) -> Campaign | None:
-    """The campaign that the run's record holds the text of; None where this farm cannot read it (an older one's)."""
-    if not run.campaign_text or run.settings.get("imported"):
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "campaign.yaml"
-        path.write_text(run.campaign_text, encoding="utf-8", errors="replace")
-        try:
-            return load_campaign(path)
-        except UserError:
-            return None
 
 
 def as_dict(one: Study) -> dict[str, Any]:
@@ -149,6 +162,10 @@ def as_dict(one: Study) -> dict[str, Any]:
         ],
         "doubts": [dataclasses.asdict(doubt) for doubt in one.doubts],
         "commands": dict(one.commands),
+        "branch": one.run.settings.get("branch", ""),
+        "looks": one.run.settings.get("looks", 1),
+        "settled": dict(one.run.settings.get("settled", {})),
+        "noise": [dataclasses.asdict(row) for row in one.noise],
     }
 
 
@@ -174,15 +191,44 @@ def _commands(trials: Sequence[StoredTrial]) -> dict[str, str]:
     return found
 
 
+def _false_alarms(judged: Judged) -> Judged:
+    """An A/A run's verdicts: what is called a change there is none."""
+    verdicts = {
+        key: dataclasses.replace(
+            one,
+            reason=f"False alarm, since both names are the same variant. {one.reason}",
+            flags=(*one.flags, "false-alarm"),
+        )
+        if one.verdict in ("faster", "slower")
+        else one
+        for key, one in judged.verdicts.items()
+    }
+    return dataclasses.replace(judged, verdicts=verdicts)
+
+
+def _noise(store: Store, run: RunRecord, boards: Sequence[Board]) -> Iterator[NoiseRow]:
+    if not run.settings.get("aa"):
+        return
+    found = calibration.noise_in(store, run)
+    for board in boards:
+        for (metric, series), noise in found.get(board.name, {}).items():
+            band = noise.band(max(noise.boots // 2, 1))
+            yield NoiseRow(
+                board.name, board.card, series.label, metric, noise.boots, noise.sd, noise.upper, band
+            )
+
+
 def _agreement(
-    run: RunRecord, judged: Judged, boards: Sequence[Board], bands: Mapping[str, float]
+    run: RunRecord, judged: Judged, boards: Sequence[Board], bands: Mapping[str, Band]
 ) -> tuple[Across, ...]:
     cards = {board.name: board.named_card for board in boards}
-    workloads = {
-        one.label: band_of(run, one.workload, bands)
-        for table in judged.tables.values()
-        for one in table.series
-    }
+    workloads: dict[str, float] = {}
+    for board, table in judged.tables.items():
+        for one in table.series:
+            band = band_of(run, board, judged.metric, one, bands)
+            workloads[one.label] = max(
+                band, workloads.get(one.label, 0.0)
+            )  # boards may have measured their own
     return across(
         [BoardVerdict(board, cards.get(board, ""), said) for (board, _, _), said in judged.verdicts.items()],
         band=workloads,

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farm.report.compare_view import Block, CompareTable, Row, Side, VerdictLike
+from farm.report.content import first, noise
 from farm.report.figures import (
     NONE,
     format_percent,
@@ -193,8 +194,10 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, str
 
 def print_study(study: Study, out: Console) -> None:
     """The comparisons with their verdicts, then where boards agree, then the warnings."""
-    print_compare(study.table, out)
     page = _page(out)
+    for text in first(study):
+        _say(page, one_line(text), style="yellow")
+    print_compare(study.table, out)
     for tail in study.tails:
         for block in tail.blocks:
             _line(page, "")
@@ -208,6 +211,14 @@ def print_study(study: Study, out: Console) -> None:
                 _say(page, f"{left} of {len(block.rows)} rows are left out; --format json has all of them.")
             if rows:
                 _block(page, tail, dataclasses.replace(block, rows=rows[:SHOWN_TAILS]))
+    if spreads := noise(study):
+        _section(page, "Noise")
+        heads = spreads["heads"]
+        grid = _table(f"<{heads[0]}", f"<{heads[1]}", heads[2], *(f">{head}" for head in heads[3:]))
+        for row in spreads["rows"]:
+            grid.add_row(*(_text(page, cell) for cell in row))
+        _grid(page, grid, left=2)
+        _say(page, spreads["words"])
     if study.agreement:
         _section(page, "Across boards")
         for found in study.agreement:

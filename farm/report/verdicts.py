@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from farm.analysis.compare import Verdict, compare
+from farm.campaign import DEFAULT_BAND
 from farm.report.series import BoardSeries, Series, by_board
 from farm.store.db import Store
 from farm.store.records import RunRecord, StoredBoot
@@ -33,6 +35,7 @@ class Family:
 BANDWIDTH = Family("bandwidth", ("bw_bytes",), True)
 TIMES = Family("times", ("seconds",), False)
 """For imported results that tell no more than how long something took."""
+Band = float | Literal["measured"]
 TAILS = Family("latency tails", ("lat_p99_ns", "lat_p99.9_ns"), False)
 
 
@@ -58,11 +61,12 @@ def judge(
     family: Family,
     *,
     baseline: str,
-    bands: Mapping[str, float] | None = None,
+    bands: Mapping[str, Band] | None = None,
 ) -> tuple[Judged, ...]:
     """The verdicts of one family, a `Judged` for each of its metrics that the run has any value of.
 
-    `bands` are the workloads' own, as shares; the others have the run's, which is 3 % where none is on record.
+    `bands` are the workloads' own, see `band_of`. Boards that stopped early, and how often the run may look, are in its
+    settings (`settled`, `looks`), fixed before the first boot.
     """
     found = {}
     names = [str(name) for name in run.settings.get("workloads", ())]
@@ -93,14 +97,14 @@ def judge(
             baseline,
             workloads=[one.label for _, one in stacked.columns],
             candidates=candidates,
-            band=[band_of(run, one.workload, bands) for _, one in stacked.columns],
+            band=[band_of(run, board, metric, one, bands or {}) for metric, one in stacked.columns],
             draws=of_board,
             seed=run.seed % 2**32,
             higher_is_better=family.higher_is_better,
             events=happened.get(board, {}),
             n_known=not run.settings.get("imported"),
             looks=int(run.settings.get("looks", 1)),
-            stopped_early=bool(run.settings.get("stopped_early", False)),
+            stopped_early=board in run.settings.get("settled", {}),
         )
         for verdict, (metric, one) in zip(said, list(stacked.columns) * len(candidates), strict=True):
             verdicts[metric][board, verdict.candidate, one.label] = verdict
@@ -110,10 +114,17 @@ def judge(
     )
 
 
-def band_of(run: RunRecord, workload: str, bands: Mapping[str, float] | None) -> float:
-    """The smallest change of a workload that matters, as a share."""
-    default = float(run.settings.get("band", 0.03))
-    return default if bands is None else bands.get(workload, default)
+def band_of(run: RunRecord, board: str, metric: str, series: Series, own: Mapping[str, Band]) -> float:
+    """The smallest change of a series that matters, as a share: its workload's `own`, else the run's, else 3 %.
+
+    A measured one was put into the run's settings when it began, by board, workload, metric and direction.
+    """
+    wanted = own.get(series.workload, run.settings.get("band", DEFAULT_BAND))
+    if wanted != "measured":
+        return float(wanted)
+    of_board = run.settings.get("measured_bands", {}).get(board, {})
+    bands = of_board.get(series.workload, {}).get("bands", {})
+    return float(bands.get(f"{metric} {series.rw}".strip(), DEFAULT_BAND))
 
 
 def variants_of(run: RunRecord, boots: Iterable[StoredBoot]) -> list[str]:

@@ -76,6 +76,15 @@ class Joined:
 
 
 @dataclass(frozen=True)
+class Settled:
+    """More boots would decide nothing on this board: it stops after `boots` of at most `most` per variant."""
+
+    board: str
+    boots: int
+    most: int
+
+
+@dataclass(frozen=True)
 class BoardOver:
     """A board is through with its share, or gave up with a reason.
 
@@ -90,4 +99,4 @@ class BoardOver:
     lost: bool = False
 
 
-Message = Doing | TrialDone | BootDone | Checked | Ready | Joined | BoardOver
+Message = Doing | TrialDone | BootDone | Checked | Ready | Joined | Settled | BoardOver

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
+from farm.analysis.noise import Calibrations
 from farm.board.kernel_image import banner
 from farm.campaign import Campaign, Variant
 from farm.errors import UserError
@@ -24,15 +24,20 @@ def check_boards(campaign: Campaign) -> None:
             raise campaign.complain(str(problem), "boards", number) from None
 
 
-def plan_run(campaign: Campaign, boards: Sequence[BoardEnv], seed: int) -> Plan:
-    """What the run would do. Images that are listed but not there yet count as 0 bytes, see `missing`.
+def plan_run(
+    campaign: Campaign, boards: Sequence[BoardEnv], seed: int, calibrations: Calibrations | None = None
+) -> Plan:
+    """What the run would do, with what calibrations tell of it.
+
+    Images that are listed but not there yet count as 0 bytes, see `missing`.
 
     Raises UserError, also for kernels that are there and are none.
     """
     for board in boards:
         for variant in campaign.variants.values():
             _check_kernel(campaign, board, variant)
-    return plan(campaign, [_facts(campaign, board) for board in boards], seed=seed)
+    facts = [_facts(campaign, board) for board in boards]
+    return plan(campaign, facts, seed=seed, calibrations=calibrations)
 
 
 def _facts(campaign: Campaign, board: BoardEnv) -> BoardFacts:
@@ -88,14 +93,11 @@ def _check_kernel(campaign: Campaign, board: BoardEnv, variant: Variant) -> None
     if _look(campaign, board, name) is not None:
         return
     try:
-        _banner(board.image(name, beside=campaign.source.parent))
+        banner(board.image(name, beside=campaign.source.parent))
     except UserError as problem:
         if variant.kernel:
             raise campaign.complain(str(problem), "variants", variant.name, "kernel") from None
         raise UserError(str(problem), file=board.path, key="farm.golden.kernel") from None
-
-
-_banner = cache(banner)  # unpacking a kernel takes a second, and boards and variants share kernels
 
 
 def _names(board: BoardEnv, variant: Variant) -> list[str]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message, TrialDone
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message, Settled, TrialDone
 from farm.units import format_duration
 
 
@@ -72,6 +72,10 @@ class ProgressView:
         elif isinstance(message, Checked):
             record = message.record
             self._print(f"{record.board}: check {'passed' if record.ok else 'FAILED: ' + record.reason}")
+        elif isinstance(message, Settled):
+            self._print(
+                f"{message.board}: settled after {message.boots} of at most {message.most} boots per variant, stops"
+            )
         elif isinstance(message, BoardOver):
             self.lines[message.board] = "done" if not message.exit_code else "gave up"
             if message.reason:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from farm.quantity import Duration, Share, Size, duration, short_size
+from farm.quantity import Band, Duration, Size, duration, short_size
 from farm.quantity import size as parse_size
 
 # Slower than any card that still works (a posted crawl was 1.7 MB/s); only deadlines are made of it.
@@ -50,7 +50,9 @@ class _Common(_Closed):
     conditioning: Conditioning = Conditioning()
     timeout_s: Duration = Field(gt=0, le=86400, alias="timeout", description="the time after which it hangs")
     floor_s: Duration = Field(alias="floor", le=86400, description="the time below which a run is void")
-    band: Share | None = Field(default=None, description="the smallest change that matters, such as 3%")
+    band: Band | None = Field(
+        default=None, description="the smallest change that matters, such as 3%, or measured"
+    )
 
     @model_validator(mode="after")
     def _common(self) -> _Common:

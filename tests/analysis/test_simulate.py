@@ -10,6 +10,7 @@ import pytest
 from farm.analysis.power import boots_for_change, boots_for_same
 from farm.analysis.simulate import (
     OURS,
+    Drift,
     Outcome,
     Setting,
     campaign,
@@ -17,7 +18,9 @@ from farm.analysis.simulate import (
     main,
     null_p,
     order,
+    outside_measured,
     simulate,
+    stopped,
     verdicts,
 )
 
@@ -67,6 +70,20 @@ def test_same_at_the_edge_of_the_band_is_said_in_one_case_of_twenty() -> None:
         said.append(np.mean([word == "same" for word in words]))
     assert np.mean(said) <= 0.05 + 3 * np.std(said) / 10
     assert np.mean(said) > 0.01, "the two one-sided tests are exact at the edge, not far below it"
+
+
+@pytest.mark.parametrize("drift", ["none", "linear"])
+def test_looks_raise_no_more_alarms_than_one_look(drift: Drift) -> None:
+    changed, same = stopped(Setting(drift=drift, boots=12, effect=0, real=0), 100, draws=199, seed=7)
+    assert changed.mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 100)
+    assert same.mean() > 0.5, "and they end somewhere"
+
+
+def test_noise_alone_stays_in_a_measured_band() -> None:
+    for noise in ("normal", "t3"):
+        outside, enough = outside_measured(Setting(noise, boots=6, effect=0, real=0), 150, seed=8)
+        assert outside.mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 150)
+        assert outside.mean() > 0 and (noise == "t3" or abs(enough.mean() - 0.95) < 0.03)
 
 
 def test_boots_needed_are_enough_for_eighty_percent() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from farm.analysis.noise import Calibration, Noise
 from farm.campaign import load_campaign
 from farm.plan import BoardFacts, ScratchArea, plan
 from farm.report.plan import render_plan
@@ -64,3 +65,35 @@ def test_text_of_the_campaign_is_no_markup(tmp_path):
     )
     assert "[bold]x[/bold] [link=http://a]b\n" in rendered(path)
     assert "written: nothing; every workload reads" in rendered(path)
+
+
+def test_looks_noise_and_boots_needed_are_said(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "name: c\nboards: [b]\nboots: {min: 4, max: 8}\ntrials: 2\nvariants: {old: {baseline: true}, new: {}}\n"
+        "workloads:\n- {tool: dd, rw: write, bs: 1M, size: 8M}\n- {tool: dd, rw: read, bs: 1M, size: 8M, band: measured}\n"
+    )
+    found = Calibration("aa1", 1.8e9, "SD\x1b (0x01)", {("bw_bytes", "write"): Noise(0.03, 10, 12)})
+    board = BoardFacts("b", "SD", AREA, AREA, 20, "netboot")
+    out = io.StringIO()
+    known = {"b": {"dd-write-1M": found, "dd-read-1M": found}}
+    made = plan(load_campaign(path), [board], seed=1, calibrations=known)
+    render_plan(made, Console(file=out, width=100))
+    text = out.getvalue()
+    assert max(len(line) for line in text.split("\n")) <= 100 and "\x1b" not in text
+    plain = " ".join(text.split())
+    assert "b: 8 to 16 boots, 32 to 64 trials, about " in plain
+    # 16 boots of two trials of 8 MiB; 8 of them at the first look
+    assert "written: 256 MiB to scratch.raw (partition 1) by trials of dd-write-1M" in plain
+    assert "settled at the first look: 128 MiB written in all" in plain
+    assert "3 looks: after 4 boots per variant, and after each block up to 8" in plain
+    assert "noise by A/A run aa1 of 2027-01-15 08:00 UTC, card SD^[ (0x01):" in plain
+    # the band by hand: 1.96 x 0.03 x sqrt(10/3.940) x sqrt(2/4) = 0.0662, 6.85 %
+    assert "dd-read-1M: boots spread by 3 %, band 6.85 % (measured); boots per variant needed:" in plain
+    assert "dd-write-1M: boots spread by 3 %, band 3 %;" in plain
+    assert "boots: 8 are fewer than the" in plain
+    out = io.StringIO()
+    render_plan(plan(load_campaign(path), [board], seed=1), Console(file=out, width=100))
+    assert "noise: unknown" in out.getvalue() and "farm run --aa CAMPAIGN measures it" in " ".join(
+        out.getvalue().split()
+    )
