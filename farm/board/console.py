@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -15,46 +16,49 @@ from labgrid.factory import target_factory
 from pexpect import TIMEOUT
 
 from farm.errors import BoardError
+from farm.parse.dmesg import FATAL, Event, event_of
 
 TAIL_LINES = 100
 # How long to go on reading behind a fatal line, so that the trace is kept; well below the 5 seconds in which
 # a death has to be noticed.
 _AFTERMATH_S = 1.5
 
-# Kernel messages after which nothing that the board says can be trusted. kernel/panic.c, arch/*/kernel/traps.c,
-# kernel/rcu/tree_stall.h, kernel/hung_task.c, kernel/watchdog.c, lib/.. "Internal error" is arm64's Oops.
-_FATAL = re.compile(
-    r"(?P<panic>Kernel panic - not syncing)"
-    r"|(?P<oops>\bOops(?: - |: |\b)|Internal error: |Unable to handle kernel |kernel BUG at )"
-    r"|(?P<rcu_stall>rcu: INFO: \S+ (?:self-)?detected .*stall|rcu_\w+ (?:self-)?detected .*stall)"
-    r"|(?P<hung_task>INFO: task \S+ blocked for more than \d+ seconds)"
-    r"|(?P<watchdog>watchdog: BUG: soft lockup|Watchdog detected hard LOCKUP|NMI watchdog: )"
-)
 # What is only seen when a board starts; seen while a shell was up, the board restarted by itself.
 _RESTART = re.compile(
     r"^(?:U-Boot (?:SPL |TPL )?\d{4}\.\d\d|DDR V\d|BL31: |\[ +0\.000000\] Booting Linux|OpenSBI v\d)"
 )
-_NAMES = {
-    "panic": "kernel panic",
-    "oops": "kernel oops",
-    "rcu_stall": "RCU stall",
-    "hung_task": "hung task",
-    "watchdog": "watchdog",
-}
+RESTART, WATCHDOG_RESET = "unexpected restart", "watchdog reset"
+# Bootloaders say why they run: U-Boot's print_cpuinfo and reset drivers, Rockchip's and MediaTek's loaders.
+_WATCHDOG = re.compile(
+    r"\b(?:reset|boot|wakeup)[ _]?(?:cause|reason|status|source)?\b.{0,20}\b(?:wdt|wdog|watchdog)\b"
+    r"|\bwatchdog reset\b",
+    re.IGNORECASE,
+)
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class BoardDied(BoardError):
-    """The console said that the board died or restarted. `kind` is one of the names in this module."""
+    """The console said that the board died or restarted. `kind` is a name of `FATAL`, RESTART or WATCHDOG_RESET."""
 
     def __init__(self, kind: str, line: str, tail: tuple[str, ...], log: Path | None) -> None:
         super().__init__(f"{kind}: {line}", step="console", tail=tail, log=log)
         self.kind, self.line = kind, line
 
 
+@dataclass
+class Trouble:
+    """What the kernel said went wrong without dying of it: the first line of a kind, how many, and the lines before."""
+
+    kind: str
+    line: str
+    tail: tuple[str, ...]
+    count: int = 1
+
+
 class Watch:
     """Splits console bytes into lines, keeps the last of them, logs all, and recognises a dying board.
 
+    `troubles` are what else the kernel complained of since `log_to`, by kind: MMC errors that the board survives.
     The log gets every byte as it came; lines for people have control characters removed.
     """
 
@@ -63,6 +67,7 @@ class Watch:
         self.expect_restart = True
         self.bytes_read = 0
         self.log_path: Path | None = None
+        self.troubles: dict[str, Trouble] = {}
         self._log: IO[bytes] | None = None
         self._partial = b""
         self._fatal: tuple[str, str] | None = None
@@ -72,7 +77,7 @@ class Watch:
         """Start a new log file (the directory is made), or none."""
         if self._log:
             self._log.close()
-        self._log, self.log_path = None, path
+        self._log, self.log_path, self.troubles = None, path, {}
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._log = path.open("ab", buffering=0)
@@ -94,12 +99,27 @@ class Watch:
             if not line:
                 continue
             self.tail.append(line[:500])
-            if self._fatal:
-                continue
-            if found := _FATAL.search(line):
-                self._die(_NAMES[found.lastgroup or "panic"], line)
-            elif not self.expect_restart and _RESTART.search(line):
-                self._die("unexpected restart", line)
+            self._look(line)
+
+    def _look(self, line: str) -> None:
+        if self._fatal:
+            if self._fatal[0] == RESTART and _WATCHDOG.search(line):
+                self._fatal = (WATCHDOG_RESET, line[:300])
+            return
+        if event := event_of(line):
+            self._note(event, line)
+        elif not self.expect_restart and _RESTART.search(line):
+            self._die(RESTART, line)
+
+    def _note(self, event: Event, line: str) -> None:
+        if event.kind == "watchdog" and self.expect_restart:
+            return  # a bootloader that tells of an earlier life
+        if event.is_fatal:
+            self._die(FATAL[event.kind], line)
+        elif event.kind in self.troubles:
+            self.troubles[event.kind].count += 1
+        elif not event.is_state:
+            self.troubles[event.kind] = Trouble(event.kind, line[:300], tuple(self.tail))
 
     def _die(self, kind: str, line: str) -> None:
         self._fatal, self._fatal_at = (kind, line[:300]), time.monotonic()

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 
 from farm.parse.clean import clean
 from farm.parse.measurement import Findings
@@ -50,8 +51,10 @@ _PATTERNS: dict[str, str] = {
     r"|detected (?:expedited )?stalls on|rcu\w{0,20} kthread (?:timer wakeup didn't happen|starved)",
     "hung-task": r"INFO: task .{1,60} blocked (?:in I/O wait )?for more than \d{1,6} seconds|hung_task: blocked tasks",
     "lockup": r"BUG: soft lockup|[Hh]ard LOCKUP|NMI watchdog: Watchdog detected",
-    "watchdog": r"(?i:watchdog\w{0,20}: .{0,60}(?:did not stop!|timed? ?out|timeout, reboot|reset))"
-    r"|(?i:Watchdog (?:reset|timeout|bite))",
+    # not `watchdog: timeout 60 sec`, `watchdog: Watchdog enabled (timeout=31 sec)` or `watchdog inactive, reset
+    # disabled`, which drivers say when all is well
+    "watchdog": r"(?i:watchdog\w{0,20}: .{0,60}(?:did not stop!|timed out|timeout, reboot))"
+    r"|(?i:\bWatchdog (?:reset|bite)\b(?! (?:disabled|enabled)))",
 }
 # One of these words stands in every line of the kind: a plain search is far cheaper than the pattern.
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -70,7 +73,17 @@ _KINDS = tuple((kind, _WORDS[kind], re.compile(pattern)) for kind, pattern in _P
 _ANY_WORD = tuple(dict.fromkeys(word for words in _WORDS.values() for word in words))
 # Facts; every other kind says that something went wrong while, or before, something was measured.
 STATES = frozenset({"new-card", "card", "cqe-enabled", "hsq-enabled"})
-FATAL = frozenset({"panic", "oops", "rcu-stall", "hung-task", "lockup", "watchdog"})
+# The kernel is lost, or nothing that it does afterwards can be trusted; with what people call it.
+FATAL: Mapping[str, str] = MappingProxyType(
+    {
+        "panic": "kernel panic",
+        "oops": "kernel oops",
+        "rcu-stall": "RCU stall",
+        "hung-task": "hung task",
+        "lockup": "lockup",
+        "watchdog": "watchdog",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,8 @@ def parse_dmesg(text: str) -> tuple[Event, ...]:
 def event_of(line: str) -> Event | None:
     """The event that one line reports, or None. Cheap enough for a live console. Never raises."""
     line = line[:600]
+    if not any(word in line for word in _ANY_WORD):
+        return None
     for kind, words, pattern in _KINDS:
         if any(word in line for word in words) and (match := pattern.search(line)):
             groups = match.groupdict()

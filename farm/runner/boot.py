@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +122,10 @@ class BootRunner:
             )
             self._recover(record)
         finally:
+            troubles = tuple(asdict(one) for one in watch.troubles.values())
             watch.log_to(None)
         counted = {**record.console_bytes, "boot_total": watch.bytes_read - read_before}
-        return replace(record, ended=time.time(), console_bytes=counted)
+        return replace(record, ended=time.time(), console_bytes=counted, events=(*record.events, *troubles))
 
     def _recover(self, record: BootRecord) -> None:
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from farm.board.batch import JobResult
 from farm.parse.dd import parse_dd
-from farm.parse.dmesg import parse_dmesg
+from farm.parse.dmesg import FATAL, parse_dmesg
 from farm.parse.fio import parse_fio
 from farm.parse.measurement import Measurement, Parsed
 from farm.store.records import SampleRecord, TrialRecord
@@ -95,10 +95,12 @@ def judge(
         seconds = max((one.seconds for one in parsed.samples if one.seconds is not None), default=None)
         if seconds is not None and seconds < workload.floor_s:
             status, reason = "void", f"ran {seconds:.3f} s, shorter than its floor of {workload.floor_s:g} s"
+    said = [event for event in parse_dmesg(kernel) if not event.is_state]
+    fatal = next((event for event in said if event.is_fatal), None)
+    if status == "ok" and fatal is not None:
+        status, reason = "void", f"{FATAL[fatal.kind]} while it ran: {fatal.line[:200]}"
     events = tuple(
-        {"kind": event.kind, "line": event.line, "workload": workload.name, "rep": rep}
-        for event in parse_dmesg(kernel)
-        if not event.is_state
+        {"kind": event.kind, "line": event.line, "workload": workload.name, "rep": rep} for event in said
     )
     facts: dict[str, object] = {}
     if parsed.samples:

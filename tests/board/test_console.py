@@ -34,7 +34,9 @@ def died(*chunks: bytes, restart_expected: bool = True) -> BoardDied | None:
         (b"[   60.1] rcu: INFO: rcu_preempt self-detected stall on CPU", "RCU stall"),
         (b"[   60.1] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:", "RCU stall"),
         (b"[  242.9] INFO: task mmcqd/0:123 blocked for more than 120 seconds.", "hung task"),
-        (b"[   28.0] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [fio:99]", "watchdog"),
+        (b"[   28.0] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [fio:99]", "lockup"),
+        (b"[   28.0] watchdog: Watchdog detected hard LOCKUP on cpu 0", "lockup"),
+        (b"[  242.9] INFO: task sync:99 blocked in I/O wait for more than 120 seconds.", "hung task"),
     ],
 )
 def test_kernel_messages_of_death(line: bytes, kind: str) -> None:
@@ -55,6 +57,11 @@ def test_a_death_split_over_reads_is_seen() -> None:
         b"panic=10 on the command line\n",
         b"[    0.0] rcu: Hierarchical RCU implementation.\n",
         b"[    2.2] sdhci-pci: watchdog timer started\n",
+        b"[    1.2] mtk-wdt 10007000.watchdog: Watchdog enabled (timeout=31 sec, nowayout=0)\n",
+        b"[    1.2] imx2-wdt 30280000.watchdog: timeout 60 sec (nowayout=0)\n",
+        b"[    1.2] s3c2410-wdt 10060000.watchdog: watchdog inactive, reset disabled, irq disabled\n",
+        b"[    0.1] NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.\n",
+        b"Reset cause: watchdog reset\n",  # a bootloader, before the shell was up
         b"[    1.9] softdog: initialized\n",
         b"mmc0: error -110 whilst initialising SD card\n",
         b"\xff\xfe\x00\x1b[31m\n",
@@ -70,6 +77,36 @@ def test_a_restart_counts_only_when_the_shell_was_up() -> None:
     found = died(line, restart_expected=False)
     assert found is not None
     assert found.kind == "unexpected restart"
+
+
+def test_a_restart_by_the_watchdog_is_called_so() -> None:
+    found = died(
+        b"U-Boot 2023.01+dfsg-2 (Jan 01 2023 - 00:00:00 +0000)\r\n",
+        b"DRAM:  2 GiB\r\nReset Status: Watchdog\r\n",
+        restart_expected=False,
+    )
+    assert found is not None
+    assert (found.kind, found.line) == ("watchdog reset", "Reset Status: Watchdog")
+
+
+def test_mmc_errors_are_kept_with_the_lines_before_the_first_and_kill_nobody() -> None:
+    watch = Watch()
+    watch.expect_restart = False
+    for number in range(200):
+        watch.feed(b"[    1.0] line %d\r\n" % number)
+    for _ in range(3):
+        watch.feed(b"[    3.1] mmc0: Timeout waiting for hardware cmd interrupt.\r\n")
+    watch.feed(b"[    3.2] mmc0: new high speed SDHC card at address 4567\r\n")
+    watch.feed(b"[    3.3] I/O error, dev mmcblk0, sector 2048 op 0x0:(READ)\r\n")
+    assert not watch.dying
+    assert {kind: one.count for kind, one in watch.troubles.items()} == {"timeout": 3, "io-error": 1}
+    first = watch.troubles["timeout"]
+    assert first.line == "[    3.1] mmc0: Timeout waiting for hardware cmd interrupt."
+    assert len(first.tail) == 100
+    assert first.tail[:2] == ("[    1.0] line 101", "[    1.0] line 102")
+    assert first.tail[-1] == first.line
+    watch.log_to(None)
+    assert watch.troubles == {}
 
 
 def test_the_trace_behind_a_panic_is_kept_and_the_error_comes_within_five_seconds() -> None:

@@ -111,6 +111,8 @@ def test_single_lines(line: str, kind: str) -> None:
 @pytest.mark.parametrize(
     "line",
     ["mmc0: Result: OK", "mwifiex_sdio mmc2:0001:1: PREP_CMD: card is removed", "# panic is what I felt", "a watchdog named Rex",
+     "mtk-wdt 10007000.watchdog: Watchdog enabled (timeout=31 sec, nowayout=0)", "imx2-wdt 30280000.watchdog: timeout 60 sec (nowayout=0)",
+     "s3c2410-wdt 10060000.watchdog: watchdog inactive, reset disabled, irq disabled",
      "mmc: sdhci-msm: Ensure SD card power isn't ON when card removed", "mmc0: SDHCI controller on fe310000.mmc using ADMA"],
 )  # fmt: skip
 def test_lines_that_are_no_event(line: str) -> None:

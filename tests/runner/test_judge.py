@@ -115,3 +115,20 @@ def test_kernel_errors_during_a_trial_become_events() -> None:
     found = judged(FIO, result(fio_json(), raw={"out": fio_json(), "kernel": kernel}))
     assert [event["kind"] for event in found.events] == ["cqe-recovery"]
     assert found.trial.status == "ok"
+
+
+def test_a_trial_through_which_the_kernel_came_in_trouble_is_no_number() -> None:
+    line = b"[  242.9] INFO: task fio:99 blocked for more than 120 seconds.\n"
+    found = judged(FIO, result(fio_json(), raw={"out": fio_json(), "kernel": line}))
+    assert (found.trial.status, found.trial.samples) == ("void", ())
+    assert found.trial.reason == (
+        "hung task while it ran: [  242.9] INFO: task fio:99 blocked for more than 120 seconds."
+    )
+    assert [event["kind"] for event in found.events] == ["hung-task"]
+
+
+def test_an_mmc_error_is_on_record_beside_the_number() -> None:
+    line = b"[   12.9] mmc0: Timeout waiting for hardware interrupt.\n"
+    found = judged(FIO, result(fio_json(), raw={"out": fio_json(), "kernel": line}))
+    assert found.trial.status == "ok"
+    assert [event["kind"] for event in found.events] == ["timeout"]
