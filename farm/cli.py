@@ -353,7 +353,7 @@ def check(
 ) -> None:
     """Power, console, bootloader, golden image, disk, bus, clock and wear; a pass lets a board back from quarantine."""
     from farm.fleet import boards as fleet
-    from farm.fleet import busy
+    from farm.fleet import busy, health
     from farm.runner import checkup
     from farm.store.db import Store
 
@@ -367,7 +367,7 @@ def check(
     with busy.hold([env], home(), "farm check"), Store.open(_database(), create=True) as store:
         last = store.health.last_good(env.name)
         record = checkup.examine(env, checkup.open_strategy(env), log, last.facts if last else None, show)
-        store.health.add(record)
+        health.note(store, env, record)
     _print(f"console log: {log}")
     raise typer.Exit(0 if record.ok else 3)
 

@@ -80,7 +80,7 @@ def thresholds(base: str, *steps: tuple[float, str]) -> Json:
 
 
 VERDICTS = colours(slower=RED, faster=GREEN, same=BLUE, inconclusive=YELLOW)
-HEALTH = colours(ok=GREEN, busy=BLUE, quarantine=RED, offline=GREY)
+HEALTH = colours(ok=GREEN, failed=YELLOW, quarantine=RED)
 STATUS = colours(ok=GREEN, done=GREEN, running=BLUE, interrupted=YELLOW, void=YELLOW, failed=RED)
 # Beyond the usual band or within it. Not red and green: more is better for rates and worse for latencies.
 CHANGE = thresholds(BLUE, (-3, GREY), (3, BLUE))
@@ -716,11 +716,11 @@ def boards() -> Json:
     here = '"board" =~ /^$board$/'
     page.rows(
         "Health now",
-        'SELECT last("health") AS "health", "reason" FROM "board" '
+        'SELECT last("health") AS "health", "failures_in_a_row" AS "failed in a row", "reason" FROM "board" '
         + where(here)
         + ' GROUP BY "board", "soc"',
         empty="no health check in this time; `farm check BOARD` makes one",
-        about="The last word of each board.",
+        about="The last word of each board, from its last check or from a run that gave it up.",
         overrides=[by_name("health", mappings=HEALTH, custom_cellOptions=COLOURED)],
         sort=("board", False),
         height=7,
@@ -744,7 +744,7 @@ def boards() -> Json:
         + ' GROUP BY time($__interval), "board" fill(none)',
         "$tag_board",
         empty="no health check in this time; `farm check BOARD` makes one",
-        about="ok, busy, quarantine, offline.",
+        about="ok, failed, quarantine: what each check said, and each run that gave the board up.",
         mappings=HEALTH,
     )
     in_steps = ' GROUP BY time($__interval), "board" fill(none)'

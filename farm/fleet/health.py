@@ -7,12 +7,22 @@ import time
 from collections.abc import Mapping, Sequence
 
 from farm.board.proof import BUS
+from farm.fleet.env import BoardEnv
+from farm.influx.line import Value, pack
+from farm.influx.points import board_line
+from farm.store.db import Store
 from farm.store.health import HealthRecord
+from farm.store.labels import card_of
 
 _CLOCK_TOLERANCE = 0.02
 _UPTIME_STEP_S = 0.02  # /proc/uptime counts hundredths
 # Two checks can be compared where these are the same: another card or another golden kernel may run its bus otherwise.
 _COMPARABLE = ("card.cid", "banner")
+# Facts that dashboards show of a check, under the names that they have in a boot.
+_SENT = (
+    *("temperature_c", "ios.timing", "ios.clock_hz", "ios.actual_clock_hz", "card.life_time", "card.pre_eol"),
+    *("ext_csd.life_time_a", "ext_csd.life_time_b", "ext_csd.pre_eol"),
+)
 
 
 def bus_doubt(facts: Mapping[str, object], last: Mapping[str, object] | None) -> str:
@@ -73,13 +83,31 @@ def wear_doubt(facts: Mapping[str, object]) -> str:
 
 def quarantine(records: Sequence[HealthRecord], after: int) -> str:
     """Why a board is quarantined: its last `after` looks (newest first) all failed. Empty where it is not."""
-    failed = 0
-    for record in records:
-        if record.ok:
-            break
-        failed += 1
+    failed = _failures(records)
     if failed < after:
         return ""
     first = re.split(r"[\n\r]", records[0].reason, maxsplit=1)[0]
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(records[0].at))
     return f"{failed} failures in a row, the last {when}: {first}"
+
+
+def _failures(records: Sequence[HealthRecord]) -> int:
+    """How many looks (newest first) failed since the last good one."""
+    return next((number for number, record in enumerate(records) if record.ok), len(records))
+
+
+def note(store: Store, board: BoardEnv, record: HealthRecord) -> None:
+    """Put a look at a board on record, and into the outbox the point that says how the board is now."""
+    failed = _failures([record, *store.health.last(board.name, 100)])
+    word = "ok" if record.ok else "quarantine" if failed >= board.farm.quarantine_after else "failed"
+    facts: dict[str, Value] = {name: record.facts[name] for name in _SENT if name in record.facts}
+    point = board_line(
+        board.name,
+        word,
+        at=record.at,
+        reason=record.reason,
+        soc=board.farm.soc,
+        card=card_of(record.facts),
+        facts={**facts, "failures_in_a_row": failed},
+    )
+    store.health.add(record, point=pack([point]))

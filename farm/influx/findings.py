@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from farm.influx.line import pack
-from farm.influx.points import card_of, shape, verdict_lines
+from farm.influx.points import shape, verdict_lines
 from farm.store.db import Store
+from farm.store.labels import card_of
 
 if TYPE_CHECKING:
     from farm.analysis.compare import Verdict
 
 
 def put(store: Store, kind: str, lines: Iterable[str], *, run_id: str | None = None) -> None:
-    """Let lines (of `changepoint_line`, `board_line`) wait for the next push; `kind` is their measurement."""
+    """Let lines (of `changepoint_line`) wait for the next push; `kind` is their measurement."""
     if found := list(lines):
         store.outbox.put(kind, pack(found), run_id=run_id)
 
@@ -34,7 +35,7 @@ def put_verdicts(
     """
     card, shapes = None, {}
     for boot in store.boots(run_id):
-        if boot.board == board and (card := card_of(boot)):
+        if boot.board == board and (card := card_of(boot.facts)):
             shapes = {trial.workload: shape(trial) for trial in store.trials(run_id, boot_id=boot.id)}
             break
     lines = verdict_lines(

@@ -15,7 +15,8 @@ run           its start            -                                           r
 verdict       its run's start      board soc card variant workload metric      run verdict score ratio low high p ...
                                    direction tool rw bs iodepth numjobs
 changepoint   first run after it   board soc card workload metric direction    ratio low high p run_before ...
-board         as given             board soc (no campaign, no branch)          health reason, and numbers as given
+board         its check            board soc card (no campaign, no branch)     health ok reason failures_in_a_row, and
+                                                                               facts by name, as in boot
 
 `rw` is the workload's (randread), `direction` the data's (read): a randrw trial is two points. Only trials with
 `status=ok` count; a torn boot's good trials carry the boot's status.
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from farm.influx.line import Value, head, line, tail
 from farm.quantity import short_size
+from farm.store.labels import card_of
 from farm.store.records import RunRecord, StoredBoot, StoredTrial, Tally
 from farm.units import parse_size
 
@@ -184,16 +186,23 @@ def changepoint_line(
 
 
 def board_line(
-    board: str, health: str, *, at: float, reason: str = "", soc: str | None = None, **numbers: float | None
+    board: str,
+    health: str,
+    *,
+    at: float,
+    reason: str = "",
+    soc: str | None = None,
+    card: str | None = None,
+    facts: Mapping[str, Value] | None = None,
 ) -> str:
-    """How a board is at `at` (UTC epoch seconds): `health` is a word such as `ok` or `quarantine`."""
+    """How a board is at `at` (UTC epoch seconds): `health` is `ok`, `failed` or `quarantine`; `facts` are by name."""
     fields: dict[str, Value] = {
         "health": health,
         "ok": float(health == "ok"),
         "reason": reason or None,
-        **numbers,
+        **(facts or {}),
     }
-    return line("board", {"board": board, "soc": soc}, fields, _ms(at))
+    return line("board", {"board": board, "soc": soc, "card": card}, fields, _ms(at))
 
 
 @lru_cache(4096)
@@ -220,12 +229,6 @@ def shape(trial: StoredTrial) -> dict[str, str]:
     if told:
         told["tool"] = "dd" if "dialect" in trial.facts else "fio"
     return told
-
-
-def card_of(boot: StoredBoot) -> str | None:
-    """The card's name and manufacturer as the card says; None where the boot never got that far."""
-    name, maker = _text(boot.facts.get("card.name")), _text(boot.facts.get("card.manfid"))
-    return f"{name} ({maker})" if name and maker else name
 
 
 def _trial_lines(run: RunRecord, boot: StoredBoot, trial: StoredTrial, tags: Tags, ms: int) -> Iterator[str]:
@@ -282,7 +285,7 @@ def _flat(facts: Mapping[str, Any], before: str = "", depth: int = 3) -> dict[st
 
 
 def _tags(run: RunRecord, boot: StoredBoot) -> Tags:
-    return {**_place(run, boot.board), "card": card_of(boot), "variant": boot.variant}
+    return {**_place(run, boot.board), "card": card_of(boot.facts), "variant": boot.variant}
 
 
 def _place(run: RunRecord, board: str) -> Tags:

@@ -20,6 +20,7 @@ from farm import __version__
 from farm.board.bundle import Bundle
 from farm.campaign import Campaign
 from farm.errors import BoardError, UserError
+from farm.fleet import health
 from farm.fleet.crew import Crew
 from farm.fleet.env import BoardEnv
 from farm.runner import worker
@@ -54,6 +55,7 @@ class _Worker:
     pipe: Connection
     patience: float
     heard: float
+    env: BoardEnv
     over: BoardOver | None = None
     next: _Worker | None = None
     waits: bool = False  # for a block of another board, which says nothing against it
@@ -326,7 +328,7 @@ def _start(task: Task) -> _Worker:
     )
     process.start()
     theirs.close()
-    return _Worker(task.board.name, process, ours, patience(task), time.monotonic())
+    return _Worker(task.board.name, process, ours, patience(task), time.monotonic(), task.board)
 
 
 def patience(task: Task) -> float:
@@ -389,14 +391,16 @@ def _hear(one: _Worker, store: Store, tell: Callable[[Message], None], of: Suppl
     if isinstance(message, BootDone):
         store.commit_boot(message.record)
     elif isinstance(message, Checked):
-        store.health.add(message.record)
+        health.note(store, one.env, message.record)
     elif isinstance(message, BoardOver):
         one.over = message
         if message.lost and (following := of.again(message)) is not None:
             one.next = following
             return
         if message.exit_code == BoardError.exit_code and not message.checked:
-            store.health.add(HealthRecord(message.board, time.time(), False, message.reason, "run"))
+            health.note(
+                store, one.env, HealthRecord(message.board, time.time(), False, message.reason, "run")
+            )
         of.out(message)
     tell(message)
     if isinstance(message, (BootDone, Checked)):

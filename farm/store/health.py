@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from farm.store import rows
+from farm.store import outbox, rows
 from farm.store.codec import json_in, text_in
 from farm.store.records import StoredBoot
 
@@ -36,8 +36,9 @@ class Health:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, record: HealthRecord) -> None:
-        """Write one look at a board. Raises StoreError; TypeError where facts are not JSON."""
+    def add(self, record: HealthRecord, *, point: bytes | None = None) -> None:
+        """Write one look at a board, and the `point` that tells of it into the outbox. Raises StoreError; TypeError
+        where facts are not JSON."""
         with self._store.transaction(f"the health of {record.board} was not stored") as db:
             db.execute(
                 "INSERT INTO health (board, at, ok, reason, origin, facts)"
@@ -51,6 +52,8 @@ class Health:
                     json_in(record.facts),
                 ),
             )
+            if point is not None:
+                outbox.insert(db, "board", None, body=point)
 
     def last(self, board: str, limit: int = 20) -> list[HealthRecord]:
         """The last looks at a board, newest first."""

@@ -14,11 +14,12 @@ from farm.analysis.trend import Trend, trends
 from farm.influx.changes import change_line
 from farm.influx.line import pack
 from farm.influx.local import LocalInflux
-from farm.influx.points import board_line, card_of, verdict_lines
+from farm.influx.points import board_line, verdict_lines
 from farm.influx.push import push
 from farm.report.nights import nightly
 from farm.report.series import by_board
 from farm.store.db import Store
+from farm.store.labels import card_of
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
 
 FIRST = 1_764_540_000.0
@@ -145,7 +146,7 @@ def judge(store: Store, run_id: str, metric: str) -> Iterator[str]:
         )  # fmt: skip
         for series, verdict in zip(one.series, verdicts, strict=True):
             yield from verdict_lines(
-                run, board, [verdict], metric=metric, direction=series.rw, card=card_of(boots[board]),
+                run, board, [verdict], metric=metric, direction=series.rw, card=card_of(boots[board].facts),
             )  # fmt: skip
 
 
@@ -165,11 +166,15 @@ def exported(home: Path) -> Iterator[Month]:
                 store.outbox.put("verdict", pack(judge(store, run_id, metric)), run_id=run_id)
         now = FIRST + DAY * (NIGHTS - 1) + 600 * BOOTS
         for board, (soc, _) in BOARDS.items():
-            health = [board_line(board, "ok", at=FIRST + DAY * night, soc=soc) for night in range(NIGHTS)]
+            health = [
+                board_line(board, "ok", at=FIRST + DAY * night, soc=soc, facts={"failures_in_a_row": 0})
+                for night in range(NIGHTS)
+            ]
             store.outbox.put("board", pack(health))
-        store.outbox.put(
-            "board", pack([board_line("sbc-c", "quarantine", at=now, reason="3 failures", soc="BCM2711")])
+        ill = board_line(
+            "sbc-c", "quarantine", at=now, reason="3 failures", soc="BCM2711", facts={"failures_in_a_row": 3}
         )
+        store.outbox.put("board", pack([ill]))
         report = push(store, server.config())
         assert (report.problem, report.waiting, sum(report.words.values())) == ("", 0, 0)
         # Grafana looks back from the morning after the last night

@@ -6,12 +6,14 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from farm.analysis.compare import Verdict
 from farm.errors import UserError
+from farm.fleet import env, health
 from farm.influx.config import InfluxConfig
 from farm.influx.findings import put_verdicts
 from farm.influx.line import line, pack
@@ -19,11 +21,14 @@ from farm.influx.local import LocalInflux, free_port
 from farm.influx.points import board_line, changepoint_line
 from farm.influx.push import Patience, PushReport, push
 from farm.store.db import Store
+from farm.store.health import HealthRecord
 from farm.store.records import BootRecord, RunRecord
 from tests.influx.conftest import T0, TOKEN, Victoria
 
 MakeBoot = Callable[..., BootRecord]
 ONCE = Patience(tries=1)
+ENVS = Path(__file__).resolve().parents[2] / "envs"
+DAY = 86_400.0
 
 
 def points(series: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -473,3 +478,35 @@ def test_hostile_names_arrive_as_text_and_nothing_else(store: Store, influxd: Lo
     assert [change[key] for key in ("ratio", "low", "high", "run_before", "run_after")] == [
         *(0.9475, 0.9375, 0.9575, "r1", "r2"),
     ]
+
+
+def test_every_look_at_a_board_arrives_and_the_third_failure_is_its_quarantine(
+    store: Store, influxd: LocalInflux
+) -> None:
+    board = env.load(str(ENVS / "rk3568-evb.yaml"))
+    facts = {
+        "card.name": "DG4016", "card.manfid": "0x000045", "temperature_c": 41.5, "ios.actual_clock_hz": 200_000_000,
+        "card.life_time": "0x01 0x02", "ext_csd.life_time_a": 1, "not.shown": 7,
+    }  # fmt: skip
+    health.note(store, board, HealthRecord("rk3568-evb", T0, True, "", "check", facts))
+    for day, origin in ((1, "check"), (2, "run"), (3, "run")):
+        health.note(store, board, HealthRecord("rk3568-evb", T0 + day * DAY, False, f"console {day}", origin))
+    health.note(store, board, HealthRecord("rk3568-evb", T0 + 4 * DAY, True, "", "check", facts))
+    report = push(store, influxd.config())
+
+    assert (report.sent, report.waiting, report.problem) == (5, 0, "")
+    found = points(influxd.query("SELECT * FROM board"))
+    names = ("health", "ok", "failures_in_a_row", "reason")
+    assert [tuple(one[name] for name in names) for one in found] == [
+        ("ok", 1, 0, None),
+        ("failed", 0, 1, "console 1"),
+        ("failed", 0, 2, "console 2"),
+        ("quarantine", 0, 3, "console 3"),
+        ("ok", 1, 0, None),
+    ]
+    assert found[0] | {"time": 0} == {
+        "time": 0, "board": "rk3568-evb", "soc": "RK3568", "card": "DG4016 (0x000045)", "health": "ok", "ok": 1,
+        "reason": None, "failures_in_a_row": 0, "temperature_c": 41.5, "ios.actual_clock_hz": 200_000_000,
+        "card.life_time": "0x01 0x02", "ext_csd.life_time_a": 1,
+    }  # fmt: skip
+    assert [record.ok for record in store.health.last("rk3568-evb")] == [True, False, False, False, True]
