@@ -91,10 +91,11 @@ def start(board: str, patience: float = 30.0) -> controller._Worker:
 class Blocks:
     """What `_serve` asks for: blocks of two boots from one pool, another process for a board that was lost, newcomers."""
 
-    def __init__(self, blocks: int = 0, *, again=lambda over: None, newcomers=()) -> None:
+    def __init__(self, blocks: int = 0, boards=(), *, again=lambda over: None, newcomers=()) -> None:
         self.pool, self.again, self.newcomers = Pool(range(blocks)), again, list(newcomers)
         self.next_look = math.inf
-        self.came: list[str] = []
+        for board in boards:
+            self.pool.join(board)
 
     def give(self, ready: Ready) -> Given:
         self.pool.join(ready.board)
@@ -164,7 +165,7 @@ def test_a_lost_board_goes_on_in_another_process(tmp_path: Path) -> None:
 
 
 def test_a_block_of_a_board_that_dies_is_done_whole_by_an_equal_one_that_had_waited(tmp_path: Path) -> None:
-    blocks = Blocks(2)
+    blocks = Blocks(2, ("first", "second"))
     told = serve(tmp_path, [start("first"), start("second")], blocks)
     assert blocks.pool.over
     # block 1 was begun by the second; what it measured is kept, and the first has both blocks whole
@@ -183,7 +184,7 @@ def test_a_block_of_a_board_that_dies_is_done_whole_by_an_equal_one_that_had_wai
 
 def test_a_board_that_comes_free_takes_whole_blocks_of_a_run_that_goes_on(tmp_path: Path) -> None:
     workers = [start("first")]
-    serve(tmp_path, workers, Blocks(4, newcomers=[start("third")]))
+    serve(tmp_path, workers, Blocks(4, ("first", "third"), newcomers=[start("third")]))
     assert [one.board for one in workers] == ["first", "third"]
     assert rows(
         tmp_path, "SELECT board, count(*), count(DISTINCT block) FROM boot GROUP BY board ORDER BY board"
