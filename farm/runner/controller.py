@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import signal
 import socket
 import time
 from collections import Counter
@@ -34,6 +35,7 @@ from farm.store.health import HealthRecord
 from farm.store.records import RunRecord, RunStatus
 from farm.workload import command as command_for
 
+_OFF_S = 10.0  # what a process may take beside the power switch itself
 _LOSSES = 3  # how often a board is taken anew in one run
 _LOOK_EVERY_S = 5.0  # for boards that came free
 
@@ -166,8 +168,21 @@ class _Run:
 
     def start(self, name: str, *, regain: bool = False) -> _Worker:
         """A process for a board, which will ask for its blocks."""
+        return _start(self._task(name, regain=regain))
+
+    def off(self, name: str) -> bool:
+        """Switch a board off whose process is gone; whether that was done."""
+        task = self._task(name)
+        process = _process(worker.switch_off, (task,), name)
+        process.join(2 * task.board.farm.deadlines.power + _OFF_S)
+        if process.is_alive():
+            process.kill()
+            process.join(5)
+        return process.exitcode == 0
+
+    def _task(self, name: str, *, regain: bool = False) -> Task:
         last = self.store.health.last_good(name)
-        task = Task(
+        return Task(
             self.id,
             self.boards[name],
             self.campaign,
@@ -178,7 +193,6 @@ class _Run:
             last.facts if last else None,
             regain,
         )
-        return _start(task)
 
     def again(self, over: BoardOver) -> _Worker | None:
         """Another process for a board that was lost, where that helps."""
@@ -240,6 +254,8 @@ class Supply(Protocol):
     def out(self, over: BoardOver) -> None: ...
 
     def arrivals(self) -> list[_Worker]: ...
+
+    def off(self, name: str) -> bool: ...
 
 
 class _Record:
@@ -319,16 +335,25 @@ def _left(
 
 
 def _start(task: Task) -> _Worker:
+    ours, theirs = multiprocessing.get_context("forkserver").Pipe()
+    process = _process(worker.main, (theirs, task), task.board.name)
+    theirs.close()
+    return _Worker(task.board.name, process, ours, patience(task), time.monotonic(), task.board)
+
+
+def _process(target: Callable[..., None], args: tuple[object, ...], name: str) -> ForkServerProcess:
     context = multiprocessing.get_context("forkserver")
     # One import of labgrid for all boards. The server is started by exec and opens no gRPC channel, so its children may.
     context.set_forkserver_preload(["farm.runner.worker"])
-    ours, theirs = context.Pipe()
-    process = context.Process(
-        target=worker.main, args=(theirs, task), name=f"farm-{task.board.name}", daemon=True
-    )
-    process.start()
-    theirs.close()
-    return _Worker(task.board.name, process, ours, patience(task), time.monotonic(), task.board)
+    process = context.Process(target=target, args=args, name=f"farm-{name}", daemon=True)
+    # Ctrl-C at a terminal reaches the whole group, and the server and its children before they can ignore it; this
+    # process hears of it as soon as the mask is lifted
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return process
 
 
 def patience(task: Task) -> float:
@@ -412,6 +437,9 @@ def _hear(one: _Worker, store: Store, tell: Callable[[Message], None], of: Suppl
 
 def _give_up(one: _Worker, reason: str, tell: Callable[[Message], None], of: Supply) -> None:
     # not on record against the board: it was our own process that failed
+    one.process.join(5)
+    power = "its board is switched off" if of.off(one.board) else "its board could not be switched off"
+    reason = f"{reason}; {power}"
     one.over = BoardOver(one.board, reason, BoardError.exit_code)
     of.out(one.over)
     tell(one.over)

@@ -7,6 +7,7 @@ import ctypes
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from multiprocessing.connection import Connection
@@ -18,12 +19,13 @@ from farm.runner import checkup
 from farm.runner.boot import BootRunner, Task
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
 from farm.schedule import PlannedBoot
+from farm.store.health import HealthRecord
 
 _PR_SET_PDEATHSIG = 1
 
 
 class LeftOut(BoardError):
-    """The board did not pass its check before the run."""
+    """The board takes no further part, and a Checked has told already how it is."""
 
 
 class _Lost(Exception):
@@ -102,17 +104,41 @@ def _next(pipe: Connection, task: Task, strategy: FarmStrategy, through: int | N
 
 
 def _boot(pipe: Connection, task: Task, runner: BootRunner, planned: PlannedBoot, tried: int) -> None:
+    """One boot, tried again while the board's budget of power cycles lasts.
+
+    Behind the last try the golden image says whose fault it is: a kernel that does not boot says nothing against the
+    board, and either way the rest of the run would only be more of it. Raises LeftOut.
+    """
     for attempt in range(tried, tried + task.board.farm.power_cycles):
         record = runner.run(planned, attempt)
         pipe.send(BootDone(record))
         pipe.recv()  # the boot is committed; only then may the next one begin
         if record.status != "failed":
-            break
+            return
         if task.board.target == "remote" and any(event["kind"] == "console" for event in record.events):
             raise _Lost(record.reason)
+    failed = (
+        f"boot {planned.index + 1} of {planned.variant} failed {task.board.farm.power_cycles} times, "
+        f"the last: {record.reason}"
+    )
+    well = _checked(task, runner.strategy, pipe)
+    if well.ok:
+        raise LeftOut(
+            f"{failed}; the board is well with its golden image, so look at the variant",
+            board=task.board.name,
+        )
+    raise LeftOut(f"{failed}; its check failed too: {well.reason}", board=task.board.name)
 
 
 def _check(task: Task, strategy: FarmStrategy, pipe: Connection) -> None:
+    record = _checked(task, strategy, pipe)
+    if not record.ok:
+        # its record is the check's; a second one would count the failure twice
+        raise LeftOut(f"left out, because it failed its check: {record.reason}", board=task.board.name)
+
+
+def _checked(task: Task, strategy: FarmStrategy, pipe: Connection) -> HealthRecord:
+    """How the board is with its golden image, which the controller has stored by now."""
     board = task.board
     record = checkup.examine(
         board,
@@ -123,9 +149,21 @@ def _check(task: Task, strategy: FarmStrategy, pipe: Connection) -> None:
     )
     pipe.send(Checked(record))
     pipe.recv()
-    if not record.ok:
-        # its record is the check's; a second one would count the failure twice
-        raise LeftOut(f"left out, because it failed its check: {record.reason}", board=board.name)
+    return record
+
+
+def switch_off(task: Task) -> None:
+    """Switch a board off whose own process is gone; ends with an exit code, 0 where the switch says that it is off."""
+    _die_with_parent()
+    os.environ.update(task.environ)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.disable(logging.CRITICAL)
+    try:
+        strategy = checkup.open_strategy(task.board)
+        strategy.recover()
+        strategy.target.cleanup()
+    except FarmError as problem:
+        sys.exit(problem.exit_code)
 
 
 def _die_with_parent() -> None:

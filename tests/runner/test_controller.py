@@ -10,6 +10,7 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from farm.fleet import boards as fleet
 from farm.runner import controller
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
 from farm.runner.sharing import Pool
@@ -85,7 +86,9 @@ def start(board: str, patience: float = 30.0) -> controller._Worker:
     process = context.Process(target=target, args=(theirs, board), daemon=True)
     process.start()
     theirs.close()
-    return controller._Worker(board, process, ours, patience, time.monotonic())
+    (env,) = fleet.load(["virt-rk3568"], Path("no-home"))
+    named = env.model_copy(update={"name": board})
+    return controller._Worker(board, process, ours, patience, time.monotonic(), named)
 
 
 class Blocks:
@@ -93,7 +96,7 @@ class Blocks:
 
     def __init__(self, blocks: int = 0, boards=(), *, again=lambda over: None, newcomers=()) -> None:
         self.pool, self.again, self.newcomers = Pool(range(blocks)), again, list(newcomers)
-        self.next_look = math.inf
+        self.next_look, self.switched_off = math.inf, []
         for board in boards:
             self.pool.join(board)
 
@@ -109,6 +112,10 @@ class Blocks:
 
     def out(self, over: BoardOver) -> None:
         self.pool.drop(over.board)
+
+    def off(self, name: str) -> bool:
+        self.switched_off.append(name)
+        return name != "dies"
 
     def arrivals(self) -> list[controller._Worker]:
         came, self.newcomers = self.newcomers, []
@@ -134,11 +141,15 @@ def rows(tmp_path: Path, query: str) -> list[tuple]:
 def test_one_that_hangs_and_one_that_dies_cost_their_own_boards(tmp_path: Path) -> None:
     began = time.monotonic()
     workers = [start("hangs", 3.0), start("dies"), start("boots")]
-    told = serve(tmp_path, workers)
+    blocks = Blocks()
+    told = serve(tmp_path, workers, blocks)
     assert time.monotonic() - began < 20
     over = {message.board: message for message in told if isinstance(message, BoardOver)}
-    assert over["hangs"].reason == "its process said nothing for 3 s and was killed"
-    assert over["dies"].reason == "its process died (exit 7)"
+    assert over["hangs"].reason == (
+        "its process said nothing for 3 s and was killed; its board is switched off"
+    )
+    assert over["dies"].reason == "its process died (exit 7); its board could not be switched off"
+    assert sorted(blocks.switched_off) == ["dies", "hangs"]
     assert (over["hangs"].exit_code, over["dies"].exit_code, over["boots"].exit_code) == (3, 3, 0)
     assert not any(one.process.is_alive() for one in workers)
     assert rows(tmp_path, "SELECT board, status, count(*) FROM boot GROUP BY board, status") == [
