@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,16 +69,18 @@ def doubts(
     shares: Shares,
     firsts: Sequence[StoredTrial],
     imported: bool,
+    synthetic: Set[str] = frozenset(),
 ) -> tuple[Doubt, ...]:
     """All warnings of a run, equal ones once.
 
-    `tables` are the bandwidths by board, `firsts` the trials of each variant's first good boot on each board.
+    `tables` are the bandwidths by board, `firsts` the trials of each variant's first good boot on each board,
+    `synthetic` the boards whose card is emulated.
     """
     found: list[Doubt] = []
     if campaign is not None:
         found += _campaign_lint(campaign, boots)
     found += _stored_lint(firsts, boots)
-    found += _bus(shares)
+    found += _bus(shares, synthetic)
     if not imported:
         found += _flags(boots, tables, firsts)
     return tuple(_merged(found))
@@ -116,8 +118,8 @@ def _stored_lint(trials: Iterable[StoredTrial], boots: Sequence[StoredBoot]) -> 
             yield Doubt(one.code, one.message, one.remedy, (named,), (workload,))
 
 
-def _bus(shares: Shares) -> Iterator[Doubt]:
-    """One entry per board, variant and flag, with every workload's share."""
+def _bus(shares: Shares, synthetic: Set[str]) -> Iterator[Doubt]:
+    """One entry per board, variant and flag, with every workload's share; an emulated bus is held to nothing."""
     groups: dict[tuple[str, str, str], list[tuple[str, BusShare]]] = {}
     for (board, variant, label), share in shares.items():
         if share.flag is not None:
@@ -129,7 +131,13 @@ def _bus(shares: Shares) -> Iterator[Doubt]:
         )
         listed += f" and {len(members) - 8} more" if len(members) > 8 else ""
         limit = members[0][1].limit / 1e6
-        if flag == "above-bus-limit":
+        if board in synthetic:
+            if flag != "above-bus-limit":
+                continue
+            flag = "bus-not-clocked"
+            message = f"{variant} is above the {limit:.3g} MB/s of a real bus, since the emulated one has no clock: {listed}"
+            remedy = "read nothing into shares of this bus"
+        elif flag == "above-bus-limit":
             message = (
                 f"{variant} is above what the bus carries ({limit:.3g} MB/s), which is impossible: {listed}"
             )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -14,9 +12,10 @@ from farm.report import svg
 from farm.report.boards import Board
 from farm.report.compare_view import Block, CompareTable, Row, Side
 from farm.report.content import content, headline
-from farm.report.figures import NONE, format_percent, format_time, format_value, one_line, visible
+from farm.report.figures import NONE, format_percent, format_time, format_value
 from farm.report.series import BoardSeries
 from farm.report.study import PERCENTILES, Study
+from farm.report.template import template
 from farm.report.words import change, count, interval, metric_name, word
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
@@ -66,7 +65,7 @@ Tables = Mapping[str, BoardSeries]
 def page(study: Study, latencies: Mapping[str, Tables]) -> str:
     """The whole file; `latencies` as study.latencies gives them."""
     styles = {name: number for number, name in enumerate(_ordered(study))}
-    return _template().render(
+    return template("report.html.j2", markup=True).render(
         **content(study),
         run=study.run,
         study=study,
@@ -80,20 +79,6 @@ def page(study: Study, latencies: Mapping[str, Tables]) -> str:
         ended=format_time(study.run.ended),
         none=NONE,
     )
-
-
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("farm.report"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-    )
-    environment.filters["line"] = one_line
-    environment.filters["seen"] = visible
-    return environment.get_template("report.html.j2")
 
 
 def _ordered(study: Study) -> list[str]:

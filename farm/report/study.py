@@ -131,6 +131,7 @@ def study(store: Store, run: str, *, baseline: str | None = None, unconfirmed: b
             shares=shares,
             firsts=firsts,
             imported=bool(record.settings.get("imported")),
+            synthetic={board.name for board in boards if board.synthetic},
         ),
         commands=_commands(firsts),
         noise=tuple(_noise(store, record, boards)),

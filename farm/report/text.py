@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import zip_longest
 from typing import Protocol
-
-import jinja2
 
 from farm.report.content import content
 from farm.report.figures import visible
 from farm.report.study import Study
+from farm.report.template import template
 
 COLUMNS = 75
 
@@ -41,25 +39,12 @@ def markdown(study: Study) -> str:
     return _render(study, Markdown())
 
 
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("farm.report"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - no HTML: each form takes the sting out of what it is given
-    )
-    return environment.get_template("report.j2")
-
-
 def _render(study: Study, form: Form) -> str:
     parts = {
         name: getattr(form, name)
         for name in ("title", "heading", "subheading", "para", "items", "fields", "table", "code")
     }
-    text = _template().render(**content(study), **parts)
+    text = template("report.j2").render(**content(study), **parts)
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from farm.report import html
+from farm.report import html, terminal
 from farm.report.study import latencies, study
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
@@ -24,6 +26,7 @@ MEASURED = {
 }
 ORDER = ["ra128", "ra1024", "ra1024", "ra128"] * 3
 WORKLOAD = "randread-512k-qd128-j16-libaio-buffered-with-a-rather-long-name-1"
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
 HOSTILE = "\x1b[2J\x00<script>document.title='owned'</script><img src=http://127.0.0.1:9/x>\"'&\u202e{{7*7}}"
 
 
@@ -202,9 +205,17 @@ def test_a_hostile_board_reaches_nobody(store: Store, tmp_path: Path, browser: B
                 events=({"kind": bad, "line": bad},), trials=trials,
             )
         )  # fmt: skip
+    for show in (
+        lambda out: terminal.print_study(study(store, "latest"), out),
+        lambda out: terminal.print_trial(store, 1, out),
+    ):
+        told = io.StringIO()
+        show(Console(file=told))
+        assert "^[[2J" in told.getvalue() and not CONTROL.search(told.getvalue())
+        assert len(told.getvalue()) < 2_000_000  # the first megabyte, escapes written out
     text = page_of(store, "latest", tmp_path / "run.html")
     assert len(text) < 200_000
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", text)
+    assert not CONTROL.search(text)
     seen = Elements()
     seen.feed(text)
     assert not seen.tags & {"script", "img", "iframe", "object", "embed", "a", "form", "base"}

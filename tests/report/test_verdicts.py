@@ -163,3 +163,24 @@ def test_lint_flags_and_drift_stand_beside_the_verdicts(store: Store) -> None:
         store.commit_boot(boot(index, ORDER[index - 8], trials=(trial,)))
     doubts = {doubt.code: doubt for doubt in study(store, "r").doubts}
     assert "plain" in doubts["drift"].message and "plain, base:" in doubts["spread"].message
+
+
+def test_an_emulated_card_above_its_bus_is_no_fault_of_the_run(store: Store) -> None:
+    """25 MHz x 4 bit carry 12.5 MB/s: impossible on a real bus, and nothing unusual on one that no clock holds back."""
+    settings = {"baseline": "base", "variants": ["base", "cand"], "synthetic": {"emulated": "by QEMU"}}
+    store.begin_run(RunRecord("r", "c", "", 1, 0.0, settings=settings))
+    facts = {"ios.timing": "sd high-speed", "ios.width_bits": 4, "ios.clock_hz": 25_000_000}
+    for board, base, cand in (("emulated", 25e6, 1e6), ("real", 25e6, 1e6)):
+        for index, (variant, value) in enumerate((("base", base), ("cand", cand))):
+            trial = TrialRecord("w", 0, "ok", "", "dd", 0.0, 1.0, (SampleRecord("read", "bw_bytes", value),))
+            store.commit_boot(
+                BootRecord("r", board, index, 0, variant, 0, "ok", "", 60.0 * index, 60.0 * index + 9, facts=facts, trials=(trial,))
+            )  # fmt: skip
+    doubts = {(one.code, one.boards): one for one in study(store, "r").doubts if "bus" in one.code}
+    assert set(doubts) == {
+        ("bus-not-clocked", ("emulated",)),
+        ("above-bus-limit", ("real",)),
+        ("below-15-percent-of-bus", ("real",)),
+    }
+    assert "12.5 MB/s" in doubts["bus-not-clocked", ("emulated",)].message
+    assert "impossible" not in doubts["bus-not-clocked", ("emulated",)].message
