@@ -15,10 +15,9 @@ from farm.parse.clean import clean
 from farm.parse.importing import decode, plain
 from farm.parse.measurement import Measurement, Parsed
 from farm.parse.text import parse_any
-from farm.quantity import short_size
+from farm.quantity import parse_size, short_size
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, StoredBoot, TrialRecord
-from farm.units import parse_size
 from farm.workload.posted import Posted, commands, doubts_of, doubts_of_options
 
 MAX_KEPT = 1_000_000

@@ -8,26 +8,34 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from farm.complaint import printable
-from farm.units import parse_size
 
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?b?)", re.IGNORECASE)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s|sec|m|min|h|)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(%?)")
 
 
-def size(value: object) -> int:
-    """Bytes of `4k`, `512M` or a number, 1024-based as in fio. Raises ValueError."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise ValueError("is not a size; write for example 4k, 512M or 1073741824")
-    try:
-        found = parse_size(value if isinstance(value, int) else str(value))
-    except OverflowError:
-        found = 2**63
-    if found >= 2**50:
+def parse_size(value: object) -> int:
+    """Bytes of `4k`, `4KiB` or `4kb`, which are 4096 as fio writes them (kb_base=1024), of `512M` or a number.
+
+    Raises ValueError for anything else, a negative number, a fraction of a byte, or more than any card has.
+    """
+    found = None
+    if not isinstance(value, bool) and isinstance(value, (str, int, float)):
+        found = _SIZE.fullmatch(str(value).strip())
+    if not found:
+        raise ValueError(
+            f"'{printable(str(value), 40)}' is not a size; write for example 4k, 512M or 1073741824"
+        )
+    size = float(found[1]) * 1024 ** _POWER[found[2].lower()]
+    if size >= 2**50:
         raise ValueError(
             f"'{printable(str(value), 40)}' is larger than any card; write for example 4k, 512M or 8G"
         )
-    return found
+    if size != int(size):
+        raise ValueError(f"'{printable(str(value), 40)}' is not a whole number of bytes")
+    return int(size)
 
 
 def duration(value: object) -> float:
@@ -72,7 +80,7 @@ def short_size(value: int) -> str:
     return str(value)
 
 
-Size = Annotated[int, BeforeValidator(size)]
+Size = Annotated[int, BeforeValidator(parse_size)]
 Duration = Annotated[float, BeforeValidator(duration)]
 Share = Annotated[float, BeforeValidator(share)]
 Band = Annotated[float | Literal["measured"], BeforeValidator(band)]

@@ -1,29 +1,6 @@
-"""Sizes, rates and times between what people write and the bytes, seconds and bytes/second used inside."""
+"""Bytes, bytes/second, seconds and shares as people read them; farm.quantity is the other way."""
 
 from __future__ import annotations
-
-import re
-
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?b?)", re.IGNORECASE)
-_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
-def parse_size(text: str | int) -> int:
-    """Bytes of a size as fio writes it: `4k`, `4KiB` and `4kb` are 4096 (fio's kb_base=1024).
-
-    Raises ValueError for anything else, a negative number, or a fraction of a byte.
-    """
-    if isinstance(text, bool):
-        raise ValueError(f"{text!r} is not a size; write for example 4k, 512M or 1073741824")
-    found = _SIZE.fullmatch(str(text).strip())
-    if not found:
-        raise ValueError(f"{text!r} is not a size; write for example 4k, 512M or 1073741824")
-    value = float(found[1]) * 1024 ** _POWER[found[2].lower()]
-    if value >= 2**63:
-        raise ValueError(f"{str(text)[:20]}... is not a size of this world; the largest is 8 EiB")
-    if value != int(value):
-        raise ValueError(f"{text!r} is not a whole number of bytes")
-    return int(value)
 
 
 def format_size(value: float) -> str:

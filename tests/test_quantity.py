@@ -15,19 +15,45 @@ from farm import quantity
         ("1G", 1073741824),
         (4096, 4096),
         ("1000", 1000),
+        ("1.5M", 1572864),
+        ("1g", 1073741824),
+        ("0", 0),
     ],
 )
 def test_sizes_are_1024_based_as_in_fio(written, inside):
-    assert quantity.size(written) == inside
+    assert quantity.parse_size(written) == inside
 
 
 @pytest.mark.parametrize(
     "written",
-    ["", "4 kilo", "-4k", True, None, [], {}, 0.5, "0.5", "9" * 400, "9" * 6000, "1025T", 2**60, "nan"],
+    [
+        "",
+        "k",
+        "4 kilo",
+        "4x",
+        "4 k k",
+        "1e3",
+        "٣k",
+        "0.3k",
+        "-4k",
+        -1,
+        True,
+        None,
+        [],
+        {},
+        0.5,
+        "0.5",
+        "9" * 400,
+        "9" * 6000,
+        "1025T",
+        "9999999999t",
+        2**60,
+        "nan",
+    ],
 )
 def test_what_is_no_size_is_a_value_error(written):
     with pytest.raises(ValueError, match=r"size|whole number|card|digits"):
-        quantity.size(written)
+        quantity.parse_size(written)
 
 
 @pytest.mark.parametrize(
@@ -75,4 +101,4 @@ def test_the_shortest_word_for_a_size(value, word):
 
 @given(st.integers(min_value=0, max_value=2**49))
 def test_a_short_size_is_read_back_as_it_was(value):
-    assert quantity.size(quantity.short_size(value)) == value
+    assert quantity.parse_size(quantity.short_size(value)) == value

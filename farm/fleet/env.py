@@ -8,14 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from farm import yamlfile
 from farm.errors import UserError
-from farm.units import parse_size
+from farm.quantity import Size
 from farm.virtual.machine import VirtualBoard
 
-Size = Annotated[int, BeforeValidator(parse_size)]
 SECTOR = 512
 
 

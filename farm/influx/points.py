@@ -32,10 +32,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from farm.influx.line import Value, head, line, tail
-from farm.quantity import short_size
+from farm.quantity import parse_size, short_size
 from farm.store.labels import card_of
 from farm.store.records import RunRecord, StoredBoot, StoredTrial, Tally
-from farm.units import parse_size
 
 if TYPE_CHECKING:
     from farm.analysis.compare import Verdict

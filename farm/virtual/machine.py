@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -20,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from farm.units import format_size, parse_size
+from farm.quantity import Size
+from farm.units import format_size
 
-Size = Annotated[int, BeforeValidator(parse_size)]
 Content = Literal["blank", "ext2", "ext4"]
 
 MIB = 1024**2

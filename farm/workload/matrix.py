@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from farm import complaint
 from farm.complaint import Complaint, Where, nearest, shown
-from farm.quantity import size
+from farm.quantity import parse_size
 from farm.workload import names
 from farm.workload.model import Conditioning, DdWorkload, FioWorkload, Workload
 from farm.yamlfile import Document, fail
@@ -201,7 +201,7 @@ def _same(left: Any, right: Any) -> bool:
     if str(left) == str(right):
         return True
     try:
-        return size(left) == size(right)
+        return parse_size(left) == parse_size(right)
     except ValueError:
         return False
 

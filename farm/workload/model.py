@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from farm.quantity import Band, Duration, Size, duration, short_size
-from farm.quantity import size as parse_size
+from farm.quantity import Band, Duration, Size, duration, parse_size, short_size
 
 # Slower than any card that still works (a posted crawl was 1.7 MB/s); only deadlines are made of it.
 _CRAWL = 1_000_000
