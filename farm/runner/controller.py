@@ -344,7 +344,7 @@ def _start(task: Task) -> _Worker:
 def _process(target: Callable[..., None], args: tuple[object, ...], name: str) -> ForkServerProcess:
     context = multiprocessing.get_context("forkserver")
     # One import of labgrid for all boards. The server is started by exec and opens no gRPC channel, so its children may.
-    context.set_forkserver_preload(["farm.runner.worker"])
+    context.set_forkserver_preload(["farm.runner.preload"])
     process = context.Process(target=target, args=args, name=f"farm-{name}", daemon=True)
     # Ctrl-C at a terminal reaches the whole group, and the server and its children before they can ignore it; this
     # process hears of it as soon as the mask is lifted
