@@ -43,7 +43,16 @@ CampaignFile = Annotated[
 ]
 Boards = Annotated[
     list[str] | None,
-    typer.Option("--board", "-b", help="Board to use instead of the campaign's; may be repeated."),
+    typer.Option(
+        "--board",
+        "-b",
+        metavar="BOARD",
+        help="Board to use instead of the campaign's, by name, path or tag (board=rk3568); may be repeated. Equal boards "
+        "of a tag share the blocks; each board that is named runs all.",
+    ),
+]
+Count = Annotated[
+    int | None, typer.Option(min=1, help="How many boards of a tag to take; default is all that are free.")
 ]
 Seed = Annotated[
     int | None,
@@ -71,11 +80,18 @@ def _database() -> Path:
     return home() / "farm.db"
 
 
-@app.command(epilog="Example: farm plan envs/campaigns/readahead.yaml")
-def plan(campaign: CampaignFile, board: Boards = None, seed: Seed = None, as_json: Json = False) -> None:
+@app.command(epilog="Example: farm plan envs/campaigns/readahead.yaml --board board=rk3568 --count 3")
+def plan(
+    campaign: CampaignFile,
+    board: Boards = None,
+    count: Count = None,
+    seed: Seed = None,
+    as_json: Json = False,
+) -> None:
     """Show blocks, boots, trials, time, and what would be written where, without touching a board."""
     from farm.campaign import load_campaign
     from farm.fleet import boards as fleet
+    from farm.fleet import choice
     from farm.plan import plan_dict
     from farm.report.plan import render_plan
     from farm.runner.planning import check_boards, missing, plan_run
@@ -83,14 +99,25 @@ def plan(campaign: CampaignFile, board: Boards = None, seed: Seed = None, as_jso
     loaded = load_campaign(campaign)
     if not board:
         check_boards(loaded)
-    envs = fleet.load(board or loaded.boards, home())
-    made = plan_run(loaded, envs, _seed(seed, loaded.seed))
+    wishes = choice.wishes(board or loaded.boards, loaded.count if count is None and not board else count)
+    asked = choice.planned(wishes, home())
+    envs = fleet.load(asked, home())
+    made = plan_run(loaded, envs, _seed(seed, loaded.seed), shares=choice.shares(asked, envs))
     for sentence in missing(loaded, envs):
         _say(sentence)
     if as_json:
         _print_json(plan_dict(made))
     else:
         render_plan(made, out)
+
+
+def _seconds(option: str, text: str) -> float:
+    from farm.quantity import duration
+
+    try:
+        return duration(text)
+    except ValueError as problem:
+        raise UserError(f"{option}: {problem}") from None
 
 
 def _seed(asked: int | None, campaigns: int | None) -> int:
@@ -100,17 +127,12 @@ def _seed(asked: int | None, campaigns: int | None) -> int:
 @app.command(epilog="Example: farm run envs/campaigns/kernels.yaml --board board=rk3568 --count 3 --check")
 def run(
     campaign: CampaignFile,
-    board: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--board",
-            "-b",
-            help="Board, or tag of boards, to use instead of the campaign's; may be repeated.",
-        ),
-    ] = None,
-    count: Annotated[
-        int | None, typer.Option(min=1, help="How many free boards of a tag to take; default is all.")
-    ] = None,
+    board: Boards = None,
+    count: Count = None,
+    wait: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="How long to wait for boards that are busy, such as 30s or 2h."),
+    ] = "0s",
     check: Annotated[
         bool,
         typer.Option("--check", help="Check each board's health first; a pass ends a quarantine."),
@@ -142,6 +164,7 @@ def run(
         out=out,
         err=err,
         count=count,
+        wait_s=_seconds("--wait", wait),
         check=check,
         through=coordinator,
     )

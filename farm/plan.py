@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from farm.analysis.noise import Calibration, Calibrations
@@ -14,6 +14,9 @@ from farm.workload import fio
 from farm.workload.dd import arguments as dd_arguments
 from farm.workload.lint import Lint, lint
 from farm.workload.model import FioWorkload, Target, Workload
+
+LEAST_BOOTS = 4
+"""Boots per variant under which a comparison is always inconclusive."""
 
 # Guesses for the time left, not for anything measured: what a slow card reads, what it does in small random
 # requests a second, and what a trial costs beside its run.
@@ -35,8 +38,8 @@ class BoardFacts:
     """What planning has to know of a board. Sizes in bytes, rates in bytes/second, times in seconds.
 
     `flash_bytes` has what a flash of each variant puts on `flash_device`; 0 where nothing is written. Boards with the
-    same `alone` measure in turn. `write_rate` bounds what a run that is bound by time can write; default is the limit
-    of an HS400 bus.
+    same `alone` measure in turn, those with the same `group` are equal and share blocks. `write_rate` bounds what a run
+    that is bound by time can write; default is the limit of an HS400 bus.
     """
 
     name: str
@@ -49,6 +52,7 @@ class BoardFacts:
     flash_bytes: Mapping[str, int] = field(default_factory=dict)
     write_rate: float = 400e6
     alone: str | None = None
+    group: str = ""
     memory_bytes: int | None = None
     cache_bytes: int | None = None
     governor: str | None = None
@@ -93,7 +97,8 @@ class BoardPlan:
     """One board's share. `seconds` is wall time, `measuring_s` the part of it in which trials run.
 
     `least` is its share where it is settled at the first look, None where the boots are fixed. `estimates` has the
-    workloads that the board has a calibration of.
+    workloads that the board has a calibration of. `shares_with` are the equal boards that do the other blocks; who does
+    which is decided while they run.
     """
 
     board: BoardFacts
@@ -106,6 +111,7 @@ class BoardPlan:
     flashed_bytes: int
     least: BoardPlan | None
     estimates: tuple[Estimate, ...]
+    shares_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,10 @@ def plan(
         check_scratch(campaign, board)
     boots = schedule(tuple(campaign.variants), campaign.boots, seed)
     known = calibrations or {}
-    planned = tuple(_board(campaign, board, boots, known.get(board.name, {})) for board in boards)
+    planned = tuple(
+        replace(_board(campaign, board, own, known.get(board.name, {})), shares_with=others)
+        for board, own, others in _shared(boards, boots)
+    )
     return Plan(
         campaign=campaign.name,
         description=campaign.description,
@@ -163,8 +172,37 @@ def plan(
         boards=planned,
         seconds=_wall(planned),
         least_seconds=_wall([one.least or one for one in planned]),
-        findings=_findings(campaign, boards),
+        findings=(*_findings(campaign, boards), *_thin(campaign, planned)),
     )
+
+
+def _shared(
+    boards: Sequence[BoardFacts], boots: Sequence[PlannedBoot]
+) -> Iterator[tuple[BoardFacts, list[PlannedBoot], tuple[str, ...]]]:
+    """Each board with the boots of its blocks and the boards that it shares with: equal ones take blocks in turn."""
+    blocks = list(dict.fromkeys(boot.block for boot in boots))
+    for board in boards:
+        equal = [one.name for one in boards if board.group and one.group == board.group] or [board.name]
+        own = set(blocks[equal.index(board.name) :: len(equal)])
+        others = tuple(name for name in equal if name != board.name)
+        yield board, [boot for boot in boots if boot.block in own], others
+
+
+def _thin(campaign: Campaign, boards: Sequence[BoardPlan]) -> Iterator[Finding]:
+    """What is to be said of equal boards that get too few blocks each, since a comparison never crosses boards."""
+    for one in boards:
+        each = len(one.boots) // len(campaign.variants)
+        if one.shares_with and each < LEAST_BOOTS <= campaign.boots:
+            names = (one.board.name, *one.shares_with)
+            yield Finding(
+                Lint(
+                    "too-few-boots",
+                    f"{one.board.name} gets {each} of {campaign.boots} boots per variant, as {len(names)} equal boards "
+                    "share them, and can only end as inconclusive",
+                    f"write boots: {LEAST_BOOTS * len(names)} or more, or take fewer boards",
+                ),
+                (),
+            )
 
 
 def check_scratch(campaign: Campaign, board: BoardFacts) -> None:
@@ -331,7 +369,7 @@ def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding
             ):
                 found.setdefault(entry, {})[one.name] = None
     findings = [Finding(entry, tuple(names)) for entry, names in found.items()]
-    if campaign.boots < 4:
+    if campaign.boots < LEAST_BOOTS:
         findings.append(
             Finding(
                 Lint(

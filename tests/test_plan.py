@@ -202,3 +202,19 @@ def test_calibrations_say_what_to_expect(tmp_path):
         .estimates[0]
     )
     assert (measured.measured, measured.band) == (True, noise.band(4))
+
+
+def test_equal_boards_share_blocks_and_a_plan_says_where_that_leaves_too_few(tmp_path):
+    one = campaign(tmp_path, "- {tool: dd, rw: read, bs: 1M, size: 8M}\n")
+    boards = [board("x", group="board=q"), board("y", group="board=q"), board("z", group="z")]
+    made = plan(one, boards, seed=1)
+    blocks = {each.board.name: sorted({boot.block for boot in each.boots}) for each in made.boards}
+    assert one.boots == 4, "two blocks"
+    assert blocks == {"x": [0], "y": [1], "z": [0, 1]}
+    assert [each.shares_with for each in made.boards] == [("y",), ("x",), ()]
+    thin = [found.lint for found in made.findings if found.lint.code == "too-few-boots"]
+    assert [lint.message for lint in thin] == [
+        f"{name} gets 2 of 4 boots per variant, as 2 equal boards share them, and can only end as inconclusive"
+        for name in ("x", "y")
+    ]
+    assert thin[0].remedy == "write boots: 8 or more, or take fewer boards"

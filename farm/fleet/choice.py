@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +32,14 @@ class Wish:
         key, sign, value = self.text.partition("=")
         return (key, value) if sign and "/" not in self.text else None
 
-    def group(self, row: BoardRow) -> str:
-        """What this board shares the campaign's blocks with: equal boards of a tag; a board by name runs them all."""
-        if self.tag is None or EQUAL not in row.tags:
-            return row.name
-        return f"{EQUAL}={row.tags[EQUAL]}"
+    def group(self, name: str, tags: Mapping[str, str], virtual: bool) -> str:
+        """What this board shares the campaign's blocks with: equal boards of a tag; a board by name runs them all.
+
+        A virtual twin is no equal of the board that it stands in for.
+        """
+        if self.tag is None or EQUAL not in tags:
+            return name
+        return f"{EQUAL}={tags[EQUAL]}{' (virtual)' if virtual else ''}"
 
     def fits(self, row: BoardRow) -> bool:
         """Whether this board is meant."""
@@ -95,6 +98,32 @@ def first(
             raise lacking
         found.update({row.name: row.name for row in taken})
     return list(found.values())
+
+
+def planned(asked: Sequence[Wish], home: Path, through: str | None = None) -> dict[str, Wish]:
+    """Names or paths of the boards that a run would take if as many as possible were free, and what each was asked for by.
+
+    Raises UserError for boards and tags that are unknown.
+    """
+    known = rows(asked, home, through)
+    found: dict[str, Wish] = {}
+    for wish in asked:
+        if wish.tag is None:
+            found[wish.text] = wish
+            continue
+        free, _ = candidates(wish, known, found)
+        others = [row for row in known if wish.fits(row) and row not in free and row.state != "wrong"]
+        names = [row.name for row in (*free, *others) if row.name not in {Path(one).stem for one in found}]
+        found.update(dict.fromkeys(names[: wish.most], wish))
+    return found
+
+
+def shares(asked: Mapping[str, Wish], boards: Sequence[BoardEnv]) -> dict[str, str]:
+    """The group of equal boards that each board is in, by the tags of its env."""
+    return {
+        board.name: wish.group(board.name, board.farm.tags, board.farm.virtual is not None)
+        for wish, board in zip(asked.values(), boards, strict=True)
+    }
 
 
 def candidates(

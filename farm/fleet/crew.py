@@ -116,7 +116,7 @@ class Crew:
                 stack.enter_context(places.taken(self.address, (env.place,), queue=queue))
             self._held[env.name] = stack.pop_all()
         self._wish[env.name] = wish
-        self._shares[env.name] = wish.group(row)
+        self._shares[env.name] = wish.group(row.name, row.tags, row.virtual)
 
     def _envs(self, names: Collection[str]) -> list[BoardEnv]:
         envs = fleet.load([self._source[name] for name in names], self.home)
@@ -144,7 +144,7 @@ class Crew:
                     self._wants(wish)
                     and row.state == "free"
                     and row.name not in self._held
-                    and wish.group(row) in groups
+                    and wish.group(row.name, row.tags, row.virtual) in groups
                     and self._well(row.name)
                 ):
                     with suppress(BoardError):  # somebody was faster

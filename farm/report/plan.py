@@ -82,6 +82,10 @@ def _board(one: BoardPlan, line: _Line) -> None:
             f"{format_duration(least.seconds)} to {format_duration(one.seconds)}"
         )
     line(f"{board.name}: {size}; disk {board.disk}", heading=True)
+    if one.shares_with:
+        line(
+            f"  shares the blocks with {_several(one.shares_with)}, its equals: such as these, whoever comes first"
+        )
     for block, boots in groupby(one.boots, key=lambda boot: boot.block):
         line(f"  block {block}: " + " ".join(boot.variant for boot in boots), hanging=9)
     if one.flashed_bytes:

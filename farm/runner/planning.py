@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from farm.analysis.noise import Calibrations
 from farm.board.kernel_image import banner
@@ -25,9 +25,13 @@ def check_boards(campaign: Campaign) -> None:
 
 
 def plan_run(
-    campaign: Campaign, boards: Sequence[BoardEnv], seed: int, calibrations: Calibrations | None = None
+    campaign: Campaign,
+    boards: Sequence[BoardEnv],
+    seed: int,
+    calibrations: Calibrations | None = None,
+    shares: Mapping[str, str] | None = None,
 ) -> Plan:
-    """What the run would do, with what calibrations tell of it.
+    """What the run would do, with what calibrations tell of it. `shares` has the group of equal boards that each is in.
 
     Images that are listed but not there yet count as 0 bytes, see `missing`.
 
@@ -36,11 +40,12 @@ def plan_run(
     for board in boards:
         for variant in campaign.variants.values():
             _check_kernel(campaign, board, variant)
-    facts = [_facts(campaign, board) for board in boards]
+    groups = shares or {}
+    facts = [_facts(campaign, board, groups.get(board.name, board.name)) for board in boards]
     return plan(campaign, facts, seed=seed, calibrations=calibrations)
 
 
-def _facts(campaign: Campaign, board: BoardEnv) -> BoardFacts:
+def _facts(campaign: Campaign, board: BoardEnv, group: str) -> BoardFacts:
     block = board.farm
     flash = block.flash
     writes = not isinstance(flash, (Netboot, Kexec))
@@ -57,6 +62,7 @@ def _facts(campaign: Campaign, board: BoardEnv) -> BoardFacts:
         },
         write_rate=block.write_rate,
         alone=block.measure_alone,
+        group=group,
     )
 
 
