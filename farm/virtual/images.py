@@ -3,7 +3,7 @@
 Each image set is a directory of the cache, `images/ARCH/NAME`, which points to `images/ARCH/NAME-KEY`; KEY is a hash
 of the recipe and of the versions of the packages used. A kernel set holds `Image` and `modules.cpio.gz`, a userland
 set `initrd.cpio.gz`; an initrd for U-Boot is a userland followed by the kernel's modules. Every set has a
-`manifest.json` that says what it was made of.
+`manifest.json` that says what it was made of; the time of its directory is that of its last use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,6 +32,9 @@ from farm.virtual.userland import INIT, UserlandRecipe, guest_file
 Say = Callable[[str], None]
 
 MANIFEST = "manifest.json"
+_DAY_S = 86_400.0
+_UNUSED_S = 30 * _DAY_S
+"""Seconds after which a set that no board was started with is removed."""
 
 
 def directory() -> Path:
@@ -53,16 +56,40 @@ def ensure(recipes: Iterable[Recipe] | None = None, *, say: Say = lambda line: N
     BoardError in one sentence when the mirror is out of reach, a package tool is missing or the disk is full.
     """
     wanted = list(needed_by([VirtualBoard()]) if recipes is None else recipes)
-    if not missing(wanted):
-        return directory()
     try:
-        with _lock(say):
-            _build_all(missing(wanted), say)
+        if missing(wanted):
+            with _lock(say):
+                if left := missing(wanted):  # another process may have built them meanwhile
+                    _build_all(left, say)
+                    prune(say)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the disk is full" if full else f"{error.strerror}: {error.filename or ''}".rstrip(": ")
         raise BoardError(f"guest images cannot be written below {directory()}: {reason}") from error
+    for recipe in wanted:
+        with suppress(OSError):  # a cache that belongs to somebody else may be read-only
+            os.utime(_link(recipe))
     return directory()
+
+
+def prune(say: Say = lambda line: None) -> None:
+    """Remove image sets that were not used for 30 days, and what others have replaced for a day.
+
+    A day, because a board may be booting from what was just replaced. The caller holds the lock of the cache.
+    """
+    now = time.time()
+    for path in directory().glob("*/*"):
+        if path.is_symlink() or not path.is_dir():
+            continue
+        link = path.with_name(path.name.rpartition("-")[0])
+        current = link.is_symlink() and link.readlink().name == path.name
+        if now - path.stat().st_mtime > (_UNUSED_S if current else _DAY_S):
+            say(
+                f"removing {path.parent.name}/{path.name}: {'not used for 30 days' if current else 'replaced'}"
+            )
+            if current:
+                link.unlink()
+            shutil.rmtree(path)
 
 
 def _build_all(recipes: list[Recipe], say: Say) -> None:

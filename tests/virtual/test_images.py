@@ -4,10 +4,12 @@ import ctypes
 import gzip
 import io
 import lzma
+import os
 import platform
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -327,3 +329,41 @@ def test_a_board_gets_its_userland_and_the_kernels_of_its_architecture() -> None
     assert names(VirtualBoard(userland="toybox")) == [*kernels, "arm64/toybox"]
     assert names(VirtualBoard(arch="riscv64")) == ["riscv64/debian-6.12", "riscv64/gnu"]
     assert len(names(VirtualBoard(), VirtualBoard(arch="riscv64"), VirtualBoard())) == 5
+
+
+def test_what_was_replaced_or_not_used_for_long_is_removed_when_others_are_built(cache: Path) -> None:
+    now, day = time.time(), 86_400.0
+    ages = {
+        "debian-6.1-aaaa": 29.9, "debian-6.12-bbbb": 30.1, "debian-6.12-cccc": 0.9, "gnu-dddd": 1.1, "gnu-eeee": 2.0,
+    }  # fmt: skip
+    sets = cache / "images" / "arm64"
+    for name, days in ages.items():
+        (sets / name).mkdir(parents=True)
+        (sets / name / "manifest.json").write_text("{}")
+        os.utime(sets / name, (now - days * day, now - days * day))
+    for link in ("debian-6.1-aaaa", "debian-6.12-bbbb", "gnu-dddd"):
+        (sets / link.rpartition("-")[0]).symlink_to(link)
+    (cache / "images" / ".lock").touch()
+    said: list[str] = []
+    images.prune(said.append)
+    assert sorted(path.name for path in sets.iterdir()) == [
+        "debian-6.1", "debian-6.1-aaaa", "debian-6.12-cccc", "gnu", "gnu-dddd",
+    ]  # fmt: skip
+    assert sorted(said) == [
+        "removing arm64/debian-6.12-bbbb: not used for 30 days",
+        "removing arm64/gnu-eeee: replaced",
+    ]
+
+
+def test_a_set_that_is_used_stays(cache: Path, tmp_path: Path) -> None:
+    source = Source(package(tmp_path, "linux-image-6.99", {"boot/vmlinuz-6.99-test": IMAGE}))
+    recipe = KernelRecipe("test", "arm64", "trixie", "linux-image-arm64")
+    (tmp_path / "scratch").mkdir()
+    images.directory().mkdir(parents=True)
+    images.build(recipe, source, tmp_path / "scratch", lambda line: None)  # type: ignore[arg-type]
+    made = (cache / "images/arm64/test").resolve()
+    os.utime(made, (0.0, 0.0))
+    images.ensure([recipe])
+    assert time.time() - made.stat().st_mtime < 60
+    images.prune()
+    assert images.missing([recipe]) == []
