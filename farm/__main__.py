@@ -1,5 +1,16 @@
-"""`python -m farm` is `farm`."""
+"""`farm` and `python -m farm`."""
 
-from farm.cli import main
+from farm import interrupt
 
-main()
+
+def main() -> None:
+    """Entry point."""
+    interrupt.at_once()
+    # not above: multiprocessing imports the file of the program into every worker, which needs no command line
+    from farm.cli import main as command_line
+
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from farm import __version__
+from farm import __version__, interrupt
 from farm.errors import BoardError, FarmError, StoreError, UserError, said_of_system
 from farm.paths import home
 
@@ -609,9 +609,11 @@ def main() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
     try:
         try:
+            interrupt.in_order()
             app()
         finally:
             sys.stdout.flush()  # here, where a full disk still becomes a sentence
+            interrupt.at_once()
     except FarmError as problem:
         err.print(f"farm: {problem}", markup=False)
         sys.exit(problem.exit_code)
@@ -619,7 +621,10 @@ def main() -> None:
         _mute()
         err.print(f"farm: {said_of_system(problem)}", markup=False)
         sys.exit(StoreError.exit_code if problem.filename else BoardError.exit_code)
+    except KeyboardInterrupt:
+        err.print(interrupt.SENTENCE)
+        sys.exit(interrupt.EXIT_CODE)
     except SystemExit as ended:
-        if ended.code == 130:  # typer's, for Ctrl-C, without a word
-            err.print("farm: interrupted")
+        if ended.code == interrupt.EXIT_CODE:  # typer's, for Ctrl-C, without a word
+            err.print(interrupt.SENTENCE)
         raise

@@ -23,7 +23,8 @@ START_S = 20.0
 
 
 class LocalInflux:
-    """A server whose data lies below `directory` and stays there; the process ends with the `with` block."""
+    """A server whose data lies below `directory` and stays there; the process ends with the `with` block, or with the
+    thread that started it, should that be killed."""
 
     def __init__(self, directory: Path, *, database: str = "farm") -> None:
         self.directory, self.database = directory, database
@@ -60,7 +61,8 @@ class LocalInflux:
         }
         with (data / "influxd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["influxd", "-config", "/dev/null"],
+                # it must not outlive a farm that is killed; not preexec_fn, since this process may have threads
+                ["setpriv", "--pdeathsig", "KILL", "influxd", "-config", "/dev/null"],
                 env=os.environ | settings | environ,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
