@@ -14,6 +14,10 @@ _CRAWL = 1_000_000
 # Runs shorter than this are start-up cost and clock resolution (busybox `time` and /proc/uptime step by 10 ms).
 _FLOOR_S = 0.1
 
+# What a run that is told how long to take may take beside that: to start, and where it ends with a flush of what lies
+# in memory. A board that hangs is noticed that much later.
+_OVER_S, _FLUSH_S = 20.0, 60.0
+
 Target = Literal["raw", "file"]
 Rw = Literal["read", "write", "randread", "randwrite", "randrw", "trim", "randtrim"]
 Engine = Literal["psync", "sync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap"]
@@ -123,7 +127,9 @@ class FioWorkload(_Common):
         runtime = data.get("runtime", data.get("runtime_s"))
         if runtime is not None and data.get("time_based") is True:
             # fio rounds to its own ticks; a run that ended well before its time was cut short by an error
-            return max(_FLOOR_S, 0.9 * duration(runtime)), duration(runtime) + ramp + 60
+            cached = data.get("direct") is False and data.get("rw") in ("write", "randwrite", "randrw")
+            over = _FLUSH_S if cached else _OVER_S
+            return max(_FLOOR_S, 0.9 * duration(runtime)), duration(runtime) + ramp + over
         total = parse_size(data["size"]) * int(data.get("numjobs", 1))
         longest = total / _CRAWL + ramp + 60
         return _FLOOR_S, min(longest, duration(runtime) + ramp + 60) if runtime is not None else longest
@@ -292,7 +298,7 @@ def _deadlines(
     except (ValueError, TypeError, KeyError, ArithmeticError):
         floor, timeout = _FLOOR_S, 3600.0
     if data.get("timeout", data.get("timeout_s")) is None:
-        data["timeout"] = round(max(60.0, min(timeout, 86400.0)), 3)
+        data["timeout"] = round(min(timeout, 86400.0), 3)
     if data.get("floor", data.get("floor_s")) is None:
         data["floor"] = round(floor, 3)
     return data

@@ -46,7 +46,8 @@ def test_a_runtime_means_the_whole_runtime_unless_said_otherwise():
 def test_floor_and_timeout_follow_from_the_run():
     timed = fio(runtime=10, ramp=2)
     assert timed.floor_s == pytest.approx(9.0)
-    assert timed.timeout_s == 72
+    assert timed.timeout_s == 10 + 2 + 20
+    assert fio(runtime=10, rw="write", direct=False).timeout_s == 10 + 60, "it ends with a flush"
     # 8 jobs of 512 MiB at 1 MB/s at worst
     assert fio(size="512M", numjobs=8).timeout_s == pytest.approx(8 * 512 * MIB / 1e6 + 60, abs=0.01)
     assert fio(size="4k").timeout_s == pytest.approx(60, abs=0.01)
