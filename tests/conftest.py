@@ -1,10 +1,23 @@
-"""Fixtures that need the virtual lab; its absence is a failure, never a skip."""
+"""A store on disk, and the virtual lab, whose absence is a failure and never a skip."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from farm.store.db import Store
 from tests.lab import BOARD, LabHome, environment
+
+
+@pytest.fixture
+def db_path(tmp_path: Path) -> Path:
+    return tmp_path / "farm home" / "farm.db"
+
+
+@pytest.fixture
+def store(db_path: Path) -> Iterator[Store]:
+    with Store.open(db_path, create=True) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

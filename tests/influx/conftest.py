@@ -15,7 +15,6 @@ import pytest
 
 from farm.influx.config import InfluxConfig
 from farm.influx.local import LocalInflux, free_port, wait_for
-from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
 
 T0 = 1_767_400_000.0
@@ -79,17 +78,6 @@ def victoria(tmp_path: Path) -> Iterator[Victoria]:
     server.start()
     yield server
     server.kill()
-
-
-@pytest.fixture
-def db_path(tmp_path: Path) -> Path:
-    return tmp_path / "home" / "farm.db"
-
-
-@pytest.fixture
-def store(db_path: Path) -> Iterator[Store]:
-    with Store.open(db_path, create=True) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from farm.store.db import Store
@@ -18,12 +15,6 @@ def trial(
 ) -> TrialRecord:
     samples = () if megabytes is None else (SampleRecord("read", "bw_bytes", megabytes * MB),)
     return TrialRecord(workload, rep, status, reason, f"dd {workload}", 1.0, 1.0, samples=samples)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "farm.db", create=True) as opened:
-        yield opened
 
 
 @pytest.fixture

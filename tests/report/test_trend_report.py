@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-import pytest
 from rich.console import Console
 
 from farm.analysis.trend import trends
@@ -41,12 +38,6 @@ def fill(store: Store, nights: int, *, slower_from: int, board: str = "evb-a", c
                            facts={"banner": f"Linux version 6.12.{night}-arm64 (x@y) #1", "card.name": card}, trials=trials)
             )  # fmt: skip
         store.finish_run(run, "done", ended=start + 500)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "farm.db", create=True) as opened:
-        yield opened
 
 
 def test_a_night_is_the_median_of_its_good_boots(store: Store) -> None:

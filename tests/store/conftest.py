@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
 
 HOSTILE = b"\x1b[2J\x1b]0;owned\x07\x00<script>alert(1)</script>\xff\xfe\xc3\x28\r\n\x9b31m\xed\xa0\x80"
@@ -17,17 +15,6 @@ HOSTILE = b"\x1b[2J\x1b]0;owned\x07\x00<script>alert(1)</script>\xff\xfe\xc3\x28
 @pytest.fixture
 def hostile() -> bytes:
     return HOSTILE
-
-
-@pytest.fixture
-def db_path(tmp_path: Path) -> Path:
-    return tmp_path / "farm home" / "farm.db"
-
-
-@pytest.fixture
-def store(db_path: Path) -> Iterator[Store]:
-    with Store.open(db_path, create=True) as opened:
-        yield opened
 
 
 @pytest.fixture
