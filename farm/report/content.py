@@ -80,6 +80,19 @@ def headline(study: Study) -> str:
     return f"{words}, from {len(said)} comparisons of workloads on {boards} ({', '.join(about)})."
 
 
+def failed(study: Study, fail_on: Iterable[str]) -> str:
+    """What in a study is slower or unstable, where that was asked for, in one sentence; empty where nothing is."""
+    said = [verdict for table in study.tables for _, _, verdict in verdicts(study, table)]
+    counts = {
+        "slower": sum(one.verdict == "slower" and not study.run.settings.get("aa") for one in said),
+        "unstable": sum(one.unstable for one in said),
+    }
+    found = [
+        f"{counts[word]} {word}" for word in ("slower", "unstable") if word in set(fail_on) and counts[word]
+    ]
+    return f"exit code 1, as --fail-on asks: {', '.join(found)}" if found else ""
+
+
 def first(study: Study) -> list[str]:
     """What has to be known before the first figure is read."""
     found = []

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
-import signal
 import socket
 import time
 from collections import Counter
@@ -24,8 +22,10 @@ from farm.errors import BoardError, UserError
 from farm.fleet import health
 from farm.fleet.crew import Crew
 from farm.fleet.env import BoardEnv
-from farm.runner import worker
+from farm.report.calibration import measured_bands, newest
+from farm.runner import forks, worker
 from farm.runner.boot import Task, make_bundle
+from farm.runner.looks import Looks
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Joined, Message, Ready
 from farm.runner.planning import plan_run
 from farm.runner.sharing import Pool
@@ -79,12 +79,14 @@ def run(
     resume: str | None = None,
     check: bool = False,
     crew: Crew | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """Run a campaign on its boards, or go on with the run `resume`, and return how it ended.
 
     With `check` every board has to pass its health check first. A board that gives up goes on record as unwell.
     A board behind a coordinator whose serial line broke is taken anew, a few times. `crew` says which boards share
     blocks, takes back a board that is out, and brings boards that come free; without it each board runs every block.
+    `settings` of a new run are put beside those that every run has, see RunRecord.
     Every boot is committed before its board goes on. Raises UserError for images that are missing or wrong and StoreError
     where results cannot be kept; boards that give up are part of the outcome.
     """
@@ -92,7 +94,7 @@ def run(
     for board in boards:
         of.add(board)
     if resume is None:
-        store.begin_run(_record(of.id, campaign, boards, seed, crew))
+        store.begin_run(_record(of.id, campaign, boards, seed, crew, settings or {}))
     else:
         of.note_boards()
     workers: list[_Worker] = []
@@ -133,6 +135,7 @@ class _Run:
         self.losses: dict[str, int] = {}
         self.next_look = time.monotonic() + _LOOK_EVERY_S if crew else math.inf
         self._bundles: dict[str, dict[str, Bundle]] = {}
+        self._looks = Looks(store, self.id, campaign, self.planned, tell)
         self._on_record = _Record(store, self.id, self.planned) if resume else None
 
     def add(self, board: BoardEnv) -> None:
@@ -149,9 +152,11 @@ class _Run:
             self.pools[group] = self._pool(members)
         self.pools[group].join(board.name)
 
-    def note_boards(self) -> None:
-        """Put the boards that take part now into the run's record."""
-        settings = self.store.run(self.id).settings
+    def note_boards(self, bands: Mapping[str, Any] | None = None) -> None:
+        """Put the boards that take part now into the run's record, with the measured bands of those that joined."""
+        settings = dict(self.store.run(self.id).settings)
+        if bands and any(bands.values()):
+            settings["measured_bands"] = {**bands, **settings.get("measured_bands", {})}
         self.store.set_settings(
             self.id, {**settings, **_of_boards(self.boards.values(), self.crew, settings)}
         )
@@ -207,6 +212,8 @@ class _Run:
         pool = self.pool(ready.board)
         if ready.through is not None:
             pool.done(ready.board)
+        if self._looks.settled(ready.board):
+            return Given()
         while (block := pool.take(ready.board)) is not None:
             boots = [boot for boot in self.planned if boot.block == block]
             todo, tried = _left(self.store, self.id, ready.board, boots)
@@ -230,12 +237,13 @@ class _Run:
         for board in self.crew.arrivals(useful) if useful else ():
             try:
                 plan_run(self.campaign, [board], self.seed)
+                bands = measured_bands(self.campaign, newest(self.store, self.campaign, [board.name]))
                 self.add(board)
             except UserError as problem:
                 self.tell(BoardOver(board.name, str(problem), problem.exit_code))
                 self.crew.leave(board.name, unwell=True)
                 continue
-            self.note_boards()
+            self.note_boards(bands)
             self.tell(Joined(board.name))
             found.append(self.start(board.name))
         self.next_look = time.monotonic() + _LOOK_EVERY_S
@@ -296,7 +304,12 @@ def _of_boards(boards: Iterable[BoardEnv], crew: Crew | None, before: Mapping[st
 
 
 def _record(
-    run_id: str, campaign: Campaign, boards: Sequence[BoardEnv], seed: int, crew: Crew | None
+    run_id: str,
+    campaign: Campaign,
+    boards: Sequence[BoardEnv],
+    seed: int,
+    crew: Crew | None,
+    settings: Mapping[str, Any],
 ) -> RunRecord:
     return RunRecord(
         id=run_id,
@@ -311,10 +324,13 @@ def _record(
             "variants": list(campaign.variants),
             "workloads": [one.name for one in campaign.workloads],
             "boots": campaign.boots,
+            "least_boots": campaign.least_boots,
+            "looks": campaign.looks,
             "trials": campaign.trials,
             "band": campaign.band,
             "source": str(campaign.source),
             **_of_boards(boards, crew, {}),
+            **settings,
         },
     )
 
@@ -335,24 +351,16 @@ def _left(
 
 
 def _start(task: Task) -> _Worker:
-    ours, theirs = multiprocessing.get_context("forkserver").Pipe()
+    ours, theirs = forks.context().Pipe()
     process = _process(worker.main, (theirs, task), task.board.name)
     theirs.close()
     return _Worker(task.board.name, process, ours, patience(task), time.monotonic(), task.board)
 
 
 def _process(target: Callable[..., None], args: tuple[object, ...], name: str) -> ForkServerProcess:
-    context = multiprocessing.get_context("forkserver")
-    # One import of labgrid for all boards. The server is started by exec and opens no gRPC channel, so its children may.
-    context.set_forkserver_preload(["farm.runner.preload"])
-    process = context.Process(target=target, args=args, name=f"farm-{name}", daemon=True)
-    # Ctrl-C at a terminal reaches the whole group, and the server and its children before they can ignore it; this
-    # process hears of it as soon as the mask is lifted
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    process = forks.context().Process(target=target, args=args, name=f"farm-{name}", daemon=True)
+    with forks.deaf():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process
 
 

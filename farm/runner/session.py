@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from farm.campaign import Campaign, load_campaign
-from farm.errors import UserError
+from farm.campaign import Campaign, as_run, load_campaign
+from farm.errors import BoardError, UserError
 from farm.fleet import boards as fleet
 from farm.fleet import choice, coordinator
 from farm.fleet.crew import Crew
@@ -20,11 +21,16 @@ from farm.influx.config import load_config
 from farm.influx.findings import put_verdicts
 from farm.paths import home
 from farm.report import terminal
+from farm.report.calibration import measured_bands, newest
+from farm.report.confirmation import confirming, wanted
+from farm.report.content import failed
 from farm.report.study import Study, study
 from farm.runner import controller
+from farm.runner.controller import Outcome
 from farm.runner.messages import BootDone, Message
 from farm.runner.planning import check_boards, plan_run
 from farm.runner.progress import ProgressView
+from farm.runner.purpose import Purpose
 from farm.store.db import Store
 from farm.units import format_duration
 
@@ -42,6 +48,7 @@ def run_campaign(
     wait_s: float = 0.0,
     check: bool = False,
     through: str | None = None,
+    purpose: Purpose | None = None,
 ) -> int:
     """Run the campaign in `file` and print what came of it; returns the exit code.
 
@@ -52,82 +59,179 @@ def run_campaign(
     StoreError.
     """
     campaign = load_campaign(file)
+    purpose = purpose or Purpose()
+    settings: Mapping[str, Any] = purpose.settings(campaign)
     if not boards:
         check_boards(campaign)
     asked = list(boards or campaign.boards)
     if not asked:
         raise UserError("names no boards; add boards: or give --board", file=file)
-
-    def say(line: str) -> None:
-        err.print(line, markup=False, soft_wrap=True)
-
-    wishes = choice.wishes(asked, count if count is not None or boards else campaign.count)
-    first = choice.first(wishes, home(), through, start=start, check=check, busy=wait_s > 0)
-    address = None if through == "lab" else through
-    found = fleet.ready(first, home(), start=start, say=say, elsewhere=address is not None)
-    if through == "lab":
-        address = coordinator.up(home())
-    if address:
-        choice.remote(found)
+    if count is None and not boards:
+        count = campaign.count
     database = home() / "farm.db"
-    with Store.open(database, create=True) as store, ExitStack() as held:
-        if not check:
-            choice.fit(found, store, say)
-        going_on = store.run(resume).id if resume else None
-        crew = Crew(
-            wishes,
-            home(),
-            store,
-            what=f"farm run {campaign.name}",
-            say=say,
-            address=address,
-            check=check,
-            shares=store.run(going_on).settings.get("shares") if going_on else None,
-        )
-        envs = held.enter_context(crew).gather(wait_s)
-        names = [env.name for env in envs]
-        seed = _seed(store, campaign, seed, going_on)
-        plan = plan_run(campaign, envs, seed)
-        total = campaign.boots * len(campaign.variants)
-        out.print(
-            f"{campaign.name}: {total} boots on each of {', '.join(names)}, seed {seed}, about "
-            f"{format_duration(plan.seconds)}",
-            markup=False,
-            soft_wrap=True,
-        )
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            with _exported(database) as nudge:
-                with ProgressView(err, total, plan.seconds / total, names) as view:
-
-                    def tell(message: Message) -> None:
-                        view(message)
-                        if isinstance(message, BootDone):
-                            nudge()
-
-                    outcome = controller.run(
-                        campaign,
-                        envs,
-                        store,
-                        home(),
-                        seed=seed,
-                        tell=tell,
-                        resume=going_on,
-                        check=check,
-                        crew=crew,
-                    )
-                made = study(store, outcome.run_id)
+    with _ended_by_sigterm(), _exported(database) as nudge:
+        session = _Session(database, start, wait_s, check, through, out, err, nudge)
+        if resume is not None:
+            with Store.open(database) as store:
+                resume, settings = _going_on(store, campaign, resume, purpose)
+                if settings.get("confirms") and not boards:
+                    asked = list(settings["boards"])
+        outcomes = [session.measure(campaign, asked, count, seed, resume, settings)]
+        code = outcomes[0].exit_code
+        if settings.get("confirm") and outcomes[0].status == "done":
+            try:
+                again = session.measure_again(campaign, outcomes[0].run_id)
+            except BoardError as problem:
+                session.say(f"what is slower was not measured again: {problem}")
+                code = code or problem.exit_code
+            else:
+                outcomes += [again] if again else []
+                code = code or (again.exit_code if again else 0)
+        with Store.open(database) as store:
+            made = study(store, outcomes[0].run_id)
+            if not settings.get("aa"):
                 _record_verdicts(store, made)
-        finally:
-            signal.signal(signal.SIGTERM, before)
-        terminal.print_study(made, out)
-    for text in (
-        f"run:      {outcome.run_id} ({outcome.status})",
-        f"database: {database}",
-        f"logs:     {home() / 'logs' / outcome.run_id}",
-    ):
+    terminal.print_study(made, out)
+    lines = [f"run:      {one.run_id} ({one.status})" for one in outcomes]
+    lines += [f"database: {database}"]
+    lines += [f"logs:     {home() / 'logs' / one.run_id}" for one in outcomes]
+    if said := failed(made, purpose.fail_on):
+        lines.append(said)
+        code = 1
+    for text in lines:
         out.print(text, markup=False, soft_wrap=True)
-    return outcome.exit_code
+    return code
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: boards are switched off, and what is there stays."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Session:
+    """How this call of `farm run` gets its boards and where it talks; see run_campaign."""
+
+    database: Path
+    start: bool
+    wait_s: float
+    check: bool
+    through: str | None
+    out: Console
+    err: Console
+    nudge: Callable[[], None]
+
+    def say(self, line: str) -> None:
+        """A line about the run, beside its results."""
+        self.err.print(line, markup=False, soft_wrap=True)
+
+    def measure(
+        self,
+        campaign: Campaign,
+        asked: Sequence[str],
+        count: int | None,
+        seed: int | None,
+        resume: str | None,
+        settings: Mapping[str, Any],
+    ) -> Outcome:
+        """One run, or what is left of the run `resume`, on boards that are taken for it and given back."""
+        campaign = as_run(campaign, settings)
+        wishes = choice.wishes(asked, count)
+        first = choice.first(
+            wishes, home(), self.through, start=self.start, check=self.check, busy=self.wait_s > 0
+        )
+        address = None if self.through == "lab" else self.through
+        found = fleet.ready(first, home(), start=self.start, say=self.say, elsewhere=address is not None)
+        if self.through == "lab":
+            address = coordinator.up(home())
+        if address:
+            choice.remote(found)
+        with Store.open(self.database, create=True) as store, ExitStack() as held:
+            if not self.check:
+                choice.fit(found, store, self.say)
+            crew = Crew(
+                wishes,
+                home(),
+                store,
+                what=f"farm run {campaign.name}",
+                say=self.say,
+                address=address,
+                check=self.check,
+                shares=settings.get("shares") if resume else None,
+            )
+            envs = held.enter_context(crew).gather(self.wait_s)
+            names = [env.name for env in envs]
+            if resume is not None:
+                record = store.run(resume)
+                seed = record.seed
+                if settings.get("confirm") and not record.settings.get("confirm"):
+                    store.set_settings(resume, {**record.settings, "confirm": True})
+            elif seed is None:
+                seed = campaign.seed if campaign.seed is not None else secrets.randbelow(2**31)
+            calibrations = newest(store, campaign, names)
+            if resume is None and "measured_bands" not in settings:
+                bands = measured_bands(campaign, calibrations)
+                settings = {**settings, "measured_bands": bands} if any(bands.values()) else settings
+            plan = plan_run(campaign, envs, seed, calibrations)
+            total = campaign.boots * len(campaign.variants)
+            self.out.print(
+                f"{campaign.name}: {total} boots on each of {', '.join(names)}, seed {seed}, about "
+                f"{format_duration(plan.seconds)}",
+                markup=False,
+                soft_wrap=True,
+            )
+            with ProgressView(self.err, total, plan.seconds / total, names) as view:
+
+                def tell(message: Message) -> None:
+                    view(message)
+                    if isinstance(message, BootDone):
+                        self.nudge()
+
+                return controller.run(
+                    campaign,
+                    envs,
+                    store,
+                    home(),
+                    seed=seed,
+                    tell=tell,
+                    resume=resume,
+                    check=self.check,
+                    crew=crew,
+                    settings=settings,
+                )
+
+    def measure_again(self, campaign: Campaign, run_id: str) -> Outcome | None:
+        """Fresh boots, in a run of its own, for what is slower in this one; None where nothing is, or it was done."""
+        with Store.open(self.database) as store:
+            run = store.run(run_id)
+            slower = wanted(study(store, run_id, unconfirmed=True).judged)
+            other = confirming(store, run)
+        if slower is None or (other is not None and other.status == "done"):
+            return None
+        self.say(
+            f"slower, so measured again with fresh boots: {', '.join(slower.workloads)} on {', '.join(slower.boards)}"
+        )
+        if other is not None:
+            return self.measure(campaign, slower.boards, None, None, other.id, other.settings)
+        kept = {
+            name: run.settings[name]
+            for name in ("branch", "commits", "measured_bands")
+            if name in run.settings
+        }
+        settings = {
+            **kept,
+            "confirms": run_id,
+            "variants": [
+                name for name in campaign.variants if name == campaign.baseline or name in slower.candidates
+            ],
+            "workloads": list(slower.workloads),
+        }
+        return self.measure(campaign, slower.boards, None, (run.seed + 1) % 2**63, None, settings)
 
 
 def _record_verdicts(store: Store, made: Study) -> None:
@@ -161,9 +265,10 @@ def _exported(database: Path) -> Iterator[Callable[[], None]]:
         exporter.stop()
 
 
-def _seed(store: Store, campaign: Campaign, seed: int | None, resume: str | None) -> int:
-    if resume is None:
-        return next((one for one in (seed, campaign.seed) if one is not None), secrets.randbelow(2**31))
+def _going_on(
+    store: Store, campaign: Campaign, resume: str, purpose: Purpose
+) -> tuple[str, Mapping[str, Any]]:
+    """The id and settings of a run that is to go on. Raises UserError where it cannot."""
     record = store.run(resume)
     if record.settings.get("imported"):
         raise UserError(f"run {record.id} was imported, so there is nothing to go on with")
@@ -172,4 +277,4 @@ def _seed(store: Store, campaign: Campaign, seed: int | None, resume: str | None
             f"run {record.id} was made from another text of this campaign; results of both cannot be mixed",
             file=campaign.source,
         )
-    return record.seed
+    return record.id, purpose.on_resume(record.settings, record.id)
