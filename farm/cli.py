@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -60,6 +61,15 @@ Seed = Annotated[
         min=0, max=2**63 - 1, help="Seed of the boots' order; default is the campaign's, else a new one."
     ),
 ]
+
+
+class FailOn(StrEnum):
+    """Findings that can end a command with exit code 1."""
+
+    slower = "slower"
+    unstable = "unstable"
+
+
 CompareFormat = Literal["terminal", "markdown", "mail", "json"]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the start of one, or `latest`.")]
 
@@ -89,12 +99,15 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show blocks, boots, trials, time, and what would be written where, without touching a board."""
+    from farm.analysis.noise import Calibrations
     from farm.campaign import load_campaign
     from farm.fleet import boards as fleet
     from farm.fleet import choice
     from farm.plan import plan_dict
+    from farm.report import calibration
     from farm.report.plan import render_plan
     from farm.runner.planning import check_boards, missing, plan_run
+    from farm.store.db import Store
 
     loaded = load_campaign(campaign)
     if not board:
@@ -102,7 +115,13 @@ def plan(
     wishes = choice.wishes(board or loaded.boards, loaded.count if count is None and not board else count)
     asked = choice.planned(wishes, home())
     envs = fleet.load(asked, home())
-    made = plan_run(loaded, envs, _seed(seed, loaded.seed), shares=choice.shares(asked, envs))
+    names = [env.name for env in envs]
+    known: Calibrations = {name: {} for name in names}
+    if _database().exists():
+        with Store.open(_database()) as store:
+            known = calibration.newest(store, loaded, names)
+    calibration.check(loaded, known)
+    made = plan_run(loaded, envs, _seed(seed, loaded.seed), known, shares=choice.shares(asked, envs))
     for sentence in missing(loaded, envs):
         _say(sentence)
     if as_json:
@@ -151,10 +170,43 @@ def run(
     start_virtual: Annotated[
         bool, typer.Option("--start-virtual", help="Bring virtual boards up first.")
     ] = False,
+    aa: Annotated[
+        bool,
+        typer.Option(
+            "--aa",
+            help="Measure the baseline against itself: how much noise there is, for `band: measured` and plan.",
+        ),
+    ] = False,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm", help="Measure what is slower again, with fresh boots, before it is called so."
+        ),
+    ] = False,
+    fail_on: Annotated[
+        list[FailOn] | None, typer.Option(help="End with exit code 1 if a verdict is this; may be repeated.")
+    ] = None,
+    branch: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Branch of the kernels, such as next; `farm trend` keeps branches apart."
+        ),
+    ] = "",
+    commit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VARIANT=SHA", help="Commit that a variant's kernel was built from; may be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Run a campaign: flash, boot, prove, measure; every boot is stored as it ends."""
+    from farm.runner import forks
+
+    forks.start()
+    from farm.runner.purpose import Purpose, commits
     from farm.runner.session import run_campaign
 
+    purpose = Purpose(aa, confirm, branch, commits(commit or ()), frozenset(fail_on or ()))
     code = run_campaign(
         campaign,
         boards=board,
@@ -167,6 +219,7 @@ def run(
         wait_s=_seconds("--wait", wait),
         check=check,
         through=coordinator,
+        purpose=purpose,
     )
     raise typer.Exit(code)
 
@@ -235,6 +288,9 @@ def compare(
     run: RunName = "latest",
     form: Annotated[CompareFormat, typer.Option("--format", help="How to say it.")] = "terminal",
     as_json: Json = False,
+    fail_on: Annotated[
+        list[FailOn] | None, typer.Option(help="End with exit code 1 if a verdict is this; may be repeated.")
+    ] = None,
 ) -> None:
     """Compare the variants of a run: verdicts, medians, intervals, n, spread and proof per board and workload."""
     from farm.report import study as studies
@@ -252,6 +308,12 @@ def compare(
         from farm.report import text
 
         sys.stdout.write(text.mail(study) if form == "mail" else text.markdown(study))
+    if fail_on:
+        from farm.report.content import failed
+
+        if said := failed(study, fail_on):
+            _say(said)
+            raise typer.Exit(1)
 
 
 @app.command(epilog="Example: farm report latest -o run.html")
