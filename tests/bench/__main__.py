@@ -11,6 +11,7 @@ PARTS = (
     "tests.bench.influx_rate",
     "tests.bench.trend_otava",
     "tests.bench.boot_cost",
+    "tests.bench.fleet_scale",
 )
 
 
