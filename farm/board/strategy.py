@@ -56,6 +56,7 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
     }
 
     status: Status = attr.ib(default=Status.unknown)
+    broken: BaseException | None  # labgrid's: what a transition ended with
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -65,6 +66,7 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
         self.bundle: Bundle | None = None
         self.report: FlashReport | None = None
         self.timings: dict[str, float] = {}
+        self.lives = 0  # how often power was switched on: what tells one boot from the next
 
     @property
     def _ports(self) -> Ports:
@@ -165,6 +167,7 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
         except Exception as problem:  # pyserial raises several kinds
             raise BoardError(f"the console cannot be opened: {problem}", step="console") from problem
         self.console.watch.forget()
+        self.lives += 1
         power_switch.switch(self.power, True, self.block.deadlines.power)
         if self.uboot is not None:
             self._wait("bootloader", self.uboot)

@@ -270,10 +270,13 @@ def method(study: Study) -> Iterable[str]:
         return
     trials = study.run.settings.get("trials")
     each = f"the median of its {trials} trials" if isinstance(trials, int) and trials > 1 else "its trial"
+    order = f"in mirrored random blocks (seed {study.run.seed})"
+    if study.run.settings.get("order") == "tests":
+        each = "the median of its trials"
+        order = "in the order of pytest's tests, so drift that is not linear may look like an effect"
     yield (
         "A sample is one boot, after a power cycle and with the flashed kernel proven by its banner; its value is "
-        f"{each}. Boots of the variants ran in mirrored random blocks (seed {study.run.seed}), from "
-        f"{format_time(study.run.started)} on."
+        f"{each}. Boots of the variants ran {order}, from {format_time(study.run.started)} on."
     )
     looks = study.run.settings.get("looks", 1)
     if looks > 1:
