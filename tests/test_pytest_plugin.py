@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.fleet import coordinator, places
+from farm.fleet import busy, coordinator, env, places
 from tests.lab import BOARD, ROOT, LabHome, wait_for
 
 pytest_plugins = ["pytester"]
@@ -103,6 +104,20 @@ def test_wrong_variants_are_all_said_before_the_board_is_touched(
     assert second.startswith(f"{file}:4: farm_variant takes one name of letters")
     assert third == f"{file}:8: variant a means something else in another test; give it another name"
     assert fourth.startswith(f"{file}:10: farm_variant: golden is the image")
+
+
+def test_a_board_in_use_ends_the_session_with_who_uses_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FARM_HOME", str(pytester.path / "home"))
+    for name in ("LG_VIRTUAL_PDU", "LG_VIRTUAL_DIR", "LG_VIRTUAL_IMAGES"):
+        monkeypatch.setenv(name, "/nowhere")
+    pytester.makepyfile("def test_it(measure): assert False")
+    with busy.hold([env.load(str(ENV))], pytester.path / "home", "somebody's run"):
+        done = pytester.runpytest_subprocess("--lg-env", str(ENV))
+    assert done.ret == 3
+    said = f"{BOARD}: is busy: somebody's run, pid {os.getpid()}"
+    done.stdout.fnmatch_lines(["*no tests ran*", f"* _pytest.outcomes.Exit: {said} *"])
 
 
 @pytest.mark.lab
