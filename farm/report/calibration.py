@@ -13,7 +13,7 @@ from farm.report.series import Series, by_board
 from farm.report.verdicts import BANDWIDTH, TAILS
 from farm.store.db import Store
 from farm.store.labels import card_of
-from farm.store.records import RunRecord
+from farm.store.records import RunRecord, StoredBoot
 from farm.workload.model import Workload
 
 
@@ -100,6 +100,17 @@ def measured_bands(campaign: Campaign, calibrations: Calibrations) -> dict[str, 
         }
         for board, of_board in calibrations.items()
     }
+
+
+def other_cards(run: RunRecord, boots: Sequence[StoredBoot]) -> dict[str, tuple[str, str]]:
+    """Boards whose card in this run is not the one that their bands were measured with: that one, and the one found."""
+    found = {}
+    for board, of_board in run.settings.get("measured_bands", {}).items():
+        cards = {card_of(boot.facts) or "" for boot in boots if boot.board == board and boot.status == "ok"}
+        measured = {str(one.get("card", "")) for one in of_board.values()}
+        if cards - measured:
+            found[board] = (", ".join(sorted(measured)), ", ".join(sorted(cards - measured)))
+    return found
 
 
 def check(campaign: Campaign, calibrations: Calibrations) -> None:

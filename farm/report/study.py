@@ -124,14 +124,17 @@ def study(store: Store, run: str, *, baseline: str | None = None, unconfirmed: b
         boards=boards,
         agreement=_agreement(record, judged[0], boards, bands),
         shares=shares,
-        doubts=doubts(
-            campaign=campaign,
-            boots=boots,
-            tables=judged[0].tables,
-            shares=shares,
-            firsts=firsts,
-            imported=bool(record.settings.get("imported")),
-            synthetic={board.name for board in boards if board.synthetic},
+        doubts=(
+            *_other_cards(record, boots),
+            *doubts(
+                campaign=campaign,
+                boots=boots,
+                tables=judged[0].tables,
+                shares=shares,
+                firsts=firsts,
+                imported=bool(record.settings.get("imported")),
+                synthetic={board.name for board in boards if board.synthetic},
+            ),
         ),
         commands=_commands(firsts),
         noise=tuple(_noise(store, record, boards)),
@@ -190,6 +193,16 @@ def _commands(trials: Sequence[StoredTrial]) -> dict[str, str]:
         if text:
             found.setdefault(trial.workload, text)
     return found
+
+
+def _other_cards(run: RunRecord, boots: Sequence[StoredBoot]) -> Iterator[Doubt]:
+    for board, (measured, found) in calibration.other_cards(run, boots).items():
+        yield Doubt(
+            "calibrated-another-card",
+            f"the bands were measured with card {measured or 'unknown'}, and this run found {found or 'none'}",
+            "measure them anew by farm run --aa",
+            (board,),
+        )
 
 
 def _false_alarms(judged: Judged) -> Judged:

@@ -213,6 +213,8 @@ class _Run:
         if ready.through is not None:
             pool.done(ready.board)
         if self._looks.settled(ready.board):
+            if pool.live == {ready.board}:  # nobody else is at work here, and nobody has to come for the rest
+                pool.left.clear()
             return Given()
         while (block := pool.take(ready.board)) is not None:
             boots = [boot for boot in self.planned if boot.block == block]

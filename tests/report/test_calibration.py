@@ -124,6 +124,21 @@ def test_measured_bands_are_fixed_in_the_run_and_used(store: Store, tmp_path: Pa
     assert (one.verdict.verdict, two.verdict.verdict) == ("faster", "same")
 
 
+def test_bands_of_another_card_are_a_warning(store: Store, tmp_path: Path) -> None:
+    aa(store, "aa1", started=1000.0)
+    wanted = campaign(tmp_path, "trials: 1", "trials: 1\nband: measured")
+    bands = measured_bands(wanted, newest(store, wanted, ["b"]))
+    settings = {"band": "measured", "measured_bands": bands, "text": wanted.source_text}
+    put(store, "swapped", started=2000.0, facts=OTHER_CARD, **settings)
+    (doubt,) = [one for one in study(store, "swapped").doubts if one.code == "calibrated-another-card"]
+    assert (
+        doubt.message
+        == "the bands were measured with card SDQEMU (0x0000aa), and this run found ANOTHER (0x000011)"
+    )
+    put(store, "kept", started=3000.0, **settings)
+    assert "calibrated-another-card" not in {one.code for one in study(store, "kept").doubts}
+
+
 def test_a_measured_band_without_calibration_is_refused_with_line_and_remedy(
     store: Store, tmp_path: Path
 ) -> None:

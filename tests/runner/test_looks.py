@@ -14,8 +14,9 @@ from rich.console import Console
 from farm.campaign import Campaign, load_campaign
 from farm.report import html, terminal, text
 from farm.report.study import as_dict, study
+from farm.runner import controller
 from farm.runner.looks import Looks
-from farm.runner.messages import Message, Settled
+from farm.runner.messages import Message, Ready, Settled
 from farm.schedule import PlannedBoot, schedule
 from farm.store.db import Store
 from farm.store.records import RunRecord
@@ -163,3 +164,18 @@ def test_effects_of_a_board_that_stopped_are_marked_in_every_output(store: Store
     data = as_dict(found)
     assert (data["looks"], data["settled"]) == (4, {"b": 6})
     assert "stopped-early" in data["blocks"][0]["rows"][0]["verdict"]["flags"]
+
+
+@pytest.mark.parametrize(("noise", "goes_on"), [(0.002, False), (0.05, True)])
+def test_a_settled_board_is_given_no_further_block(
+    store: Store, campaign: Campaign, tmp_path: Path, noise: float, goes_on: bool
+) -> None:
+    bench = Bench(store, campaign, noise)
+    for planned in PLANNED[:12]:
+        bench.do(planned)
+    of = controller._Run(campaign, store, tmp_path, SEED, bench.told.append, "r", False, None)
+    of.pools["b"] = of._pool(("b",))
+    of.pools["b"].join("b")
+    given = of.give(Ready("b"))
+    assert [boot.index for boot in given.boots] == ([12, 13, 14, 15] if goes_on else [])
+    assert not given.waits and of.pools["b"].over is not goes_on, "nobody has to come for the other blocks"
