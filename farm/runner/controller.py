@@ -343,11 +343,10 @@ def _left(
     """The boots that have no good or void record yet, and how often each was tried."""
     tried: dict[int, int] = {}
     through = set()
-    for boot in store.boots(run_id):
-        if boot.board == board:
-            tried[boot.index] = max(tried.get(boot.index, 0), boot.attempt + 1)
-            if boot.status != "failed":
-                through.add(boot.index)
+    for boot in store.boots(run_id, board=board):
+        tried[boot.index] = max(tried.get(boot.index, 0), boot.attempt + 1)
+        if boot.status != "failed":
+            through.add(boot.index)
     todo = [one for one in planned if one.index not in through]
     return todo, [tried.get(one.index, 0) for one in todo]
 
