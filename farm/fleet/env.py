@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -340,11 +341,24 @@ def load(board: str, variables: Mapping[str, str] | None = None) -> BoardEnv:
     """
     path = find(board)
     given = os.environ if variables is None else variables
-    env = yamlfile.load(path, EnvFile, variables={k: v for k, v in given.items() if k.startswith("LG_")})
+    named = frozenset((name, value) for name, value in given.items() if name.startswith("LG_"))
+    try:
+        found = path.stat()
+    except OSError as problem:
+        raise UserError(f"cannot be read ({problem.strerror}); give a readable env file", file=path) from None
+    return _load(path, path.absolute(), named, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _load(
+    path: Path, whole: Path, variables: frozenset[tuple[str, str]], inode: int, size: int, mtime_ns: int
+) -> BoardEnv:
+    # once for all that a run asks of a board; the file is known again by what changes with it
+    env = yamlfile.load(path, EnvFile, variables=dict(variables))
     if "main" not in env.targets:
         raise UserError("has no target called main; farm drives targets.main", file=path, key="targets")
     place = _place(env.targets.get("remote"))
-    return BoardEnv(name=path.stem, path=path.absolute(), images=env.images, farm=env.farm, place=place)
+    return BoardEnv(name=path.stem, path=whole, images=env.images, farm=env.farm, place=place)
 
 
 def _place(target: Any) -> str | None:

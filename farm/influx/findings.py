@@ -34,8 +34,8 @@ def put_verdicts(
     Card and shape of the workloads are those of the board's first boot that has them.
     """
     card, shapes = None, {}
-    for boot in store.boots(run_id):
-        if boot.board == board and (card := card_of(boot.facts)):
+    for boot in store.boots(run_id, board=board):
+        if card := card_of(boot.facts):
             shapes = {trial.workload: shape(trial) for trial in store.trials(run_id, boot_id=boot.id)}
             break
     lines = verdict_lines(

@@ -42,7 +42,7 @@ class Looks:
         stopped: Mapping[str, Any] = run.settings.get("settled", {})
         if board in stopped:
             return True
-        boots = [boot for boot in self._store.boots(self._run_id) if boot.board == board]
+        boots = self._store.boots(self._run_id, board=board)
         whole = self._whole({boot.index for boot in boots if boot.status != "failed"})
         torn = any(boot.block not in whole for boot in boots)
         per_variant = 2 * len(whole)

@@ -217,11 +217,13 @@ class Store:
             of_trials = {row[0]: row[1:] for row in trials}
             return {row[0]: Tally(*row[1:], *of_trials.get(row[0], (0, 0, 0))) for row in boots}
 
-    def boots(self, run_id: str) -> list[StoredBoot]:
-        """All attempts at all boots of a run, without their trials, by board, index and attempt."""
+    def boots(self, run_id: str, *, board: str | None = None) -> list[StoredBoot]:
+        """All attempts at all boots of a run, or of one of its boards, without their trials, by board, index and attempt."""
         with self.reading("the boots were not read") as db:
-            where = "WHERE run_id = CAST(? AS TEXT) ORDER BY board, boot_index, attempt"
-            return rows.boots(db, where, text_in(run_id))
+            where, values = "WHERE run_id = CAST(? AS TEXT)", [text_in(run_id)]
+            if board is not None:
+                where, values = f"{where} AND board = CAST(? AS TEXT)", [*values, text_in(board)]
+            return rows.boots(db, f"{where} ORDER BY board, boot_index, attempt", *values)
 
     def boot(self, boot_id: int) -> StoredBoot:
         """One boot by its id, without its trials. Raises UserError if there is none."""
