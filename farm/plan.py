@@ -15,6 +15,7 @@ from farm.workload.dd import arguments as dd_arguments
 from farm.workload.lint import Lint, lint
 from farm.workload.model import FioWorkload, Target, Workload
 
+TOO_FEW = "too-few-boots"
 LEAST_BOOTS = 4
 """Boots per variant under which a comparison is always inconclusive."""
 
@@ -196,7 +197,7 @@ def _thin(campaign: Campaign, boards: Sequence[BoardPlan]) -> Iterator[Finding]:
             names = (one.board.name, *one.shares_with)
             yield Finding(
                 Lint(
-                    "too-few-boots",
+                    TOO_FEW,
                     f"{one.board.name} gets {each} of {campaign.boots} boots per variant, as {len(names)} equal boards "
                     "share them, and can only end as inconclusive",
                     f"write boots: {LEAST_BOOTS * len(names)} or more, or take fewer boards",
@@ -373,7 +374,7 @@ def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding
         findings.append(
             Finding(
                 Lint(
-                    "too-few-boots",
+                    TOO_FEW,
                     f"{campaign.boots} boots per variant can only end as inconclusive",
                     "write boots: 4 or more",
                 ),

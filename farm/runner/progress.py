@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping
 from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Message, Settled, TrialDone
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Joined, Message, Settled, TrialDone
 from farm.units import format_duration
 
 
 class ProgressView:
-    """Call it with every message of a run. `total` is the number of boots per board."""
+    """Call it with every message of a run. `total` is the number of boots of the campaign, `boards` has how many of them
+    each board is to do, which may turn out otherwise where boards share."""
 
-    def __init__(self, console: Console, total: int, guess_s: float, boards: list[str]) -> None:
-        self.console, self.total, self.guess_s = console, total, guess_s
+    def __init__(self, console: Console, total: int, guess_s: float, boards: Mapping[str, int]) -> None:
+        self.console, self.total, self.guess_s, self.boots = console, total, guess_s, dict(boards)
         self.done = dict.fromkeys(boards, 0)
         self.lines = dict.fromkeys(boards, "waiting")
         self.began = time.monotonic()
@@ -37,23 +39,30 @@ class ProgressView:
         self.live.stop()
 
     def _left(self, board: str) -> str:
+        """How long this board still takes, empty where that is not known."""
+        todo = self.boots[board] - self.done[board]
+        if todo <= 0:
+            return ""
         boots = self.seconds[board]
         each = statistics.median(boots) if boots else self.guess_s
         running = time.monotonic() - self.boot_began[board]
-        left = max(0.0, (self.total - self.done[board]) * each - min(running, each))
-        return format_duration(left)
+        return f"{format_duration(max(0.0, todo * each - min(running, each)))} left"
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2))
         for board, line in self.lines.items():
+            number = f"{min(self.done[board] + 1, self.total)}/{self.boots[board] or '?'}"
             # escape-free: board text reaches this only as names that were validated
-            table.add_row(
-                board,
-                f"boot {min(self.done[board] + 1, self.total)}/{self.total}",
-                line,
-                f"{self._left(board)} left",
-            )
+            table.add_row(board, f"boot {number}", line, self._left(board))
         return table
+
+    def _join(self, board: str) -> None:
+        self.boots[board] = 0
+        self.done.setdefault(board, 0)
+        self.seconds.setdefault(board, [])
+        self.boot_began[board] = time.monotonic()
+        self.lines[board] = "joins"
+        self._print(f"{board}: came free, joins")
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -69,6 +78,8 @@ class ProgressView:
             self.lines[message.board] = f"{message.variant}: trial {message.done}/{message.total}{sign}"
         elif isinstance(message, BootDone):
             self._boot(message)
+        elif isinstance(message, Joined):
+            self._join(message.board)
         elif isinstance(message, Checked):
             record = message.record
             self._print(f"{record.board}: check {'passed' if record.ok else 'FAILED: ' + record.reason}")
@@ -92,7 +103,10 @@ class ProgressView:
         good = sum(trial.status == "ok" for trial in record.trials)
         text = f"{record.board}  boot {record.index + 1}/{self.total}  {record.variant}: "
         if record.status == "ok":
-            text += f"{good} of {len(record.trials)} trials ok in {format_duration(took)}, {self._left(record.board)} left"
+            left = self._left(record.board)
+            text += (
+                f"{good} of {len(record.trials)} trials ok in {format_duration(took)}{left and ', ' + left}"
+            )
         else:
             text += f"{record.status.upper()} after {format_duration(took)}: {record.reason} (log: {record.log_path})"
         self._print(text)

@@ -20,6 +20,7 @@ from farm.fleet.crew import Crew
 from farm.influx.config import load_config
 from farm.influx.findings import put_verdicts
 from farm.paths import home
+from farm.plan import TOO_FEW, Plan
 from farm.report import terminal
 from farm.report.calibration import measured_bands, newest
 from farm.report.confirmation import confirming, wanted
@@ -177,15 +178,18 @@ class _Session:
             if resume is None and "measured_bands" not in settings:
                 bands = measured_bands(campaign, calibrations)
                 settings = {**settings, "measured_bands": bands} if any(bands.values()) else settings
-            plan = plan_run(campaign, envs, seed, calibrations)
+            plan = plan_run(campaign, envs, seed, calibrations, crew.shares)
             total = campaign.boots * len(campaign.variants)
             self.out.print(
-                f"{campaign.name}: {total} boots on each of {', '.join(names)}, seed {seed}, about "
-                f"{format_duration(plan.seconds)}",
+                f"{campaign.name}: {_who_does_what(plan, total)}, seed {seed}, about {format_duration(plan.seconds)}",
                 markup=False,
                 soft_wrap=True,
             )
-            with ProgressView(self.err, total, plan.seconds / total, names) as view:
+            for finding in plan.findings:
+                if finding.lint.code == TOO_FEW and not resume:
+                    self.say(f"{finding.lint.message}; {finding.lint.remedy}")
+            boots = {one.board.name: len(one.boots) for one in plan.boards}
+            with ProgressView(self.err, total, plan.seconds / max(boots.values()), boots) as view:
 
                 def tell(message: Message) -> None:
                     view(message)
@@ -232,6 +236,16 @@ class _Session:
             "workloads": list(slower.workloads),
         }
         return self.measure(campaign, slower.boards, None, (run.seed + 1) % 2**63, None, settings)
+
+
+def _who_does_what(plan: Plan, total: int) -> str:
+    """`8 boots on each of a, b; 8 boots on c and d together`."""
+    alone = [one.board.name for one in plan.boards if not one.shares_with]
+    groups = {
+        tuple(sorted((one.board.name, *one.shares_with))): None for one in plan.boards if one.shares_with
+    }
+    parts = [f"{total} boots on each of {', '.join(alone)}"] if alone else []
+    return "; ".join([*parts, *(f"{total} boots on {', '.join(names)} together" for names in groups)])
 
 
 def _record_verdicts(store: Store, made: Study) -> None:

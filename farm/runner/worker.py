@@ -99,6 +99,7 @@ def _next(pipe: Connection, task: Task, strategy: FarmStrategy, through: int | N
     given: Given = pipe.recv()
     if given.waits:
         strategy.recover()
+        pipe.send(Doing(task.board.name, -1, "idle", "waits for a block that comes free"))
         given = pipe.recv()
     return given
 
