@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint bench simulate screenshots lock clean
 
+# All three twins; make demo BOARDS=virt-rk3568 takes one only.
 demo: $(VENV)/.ready
-	$(BIN)/farm demo
+	$(BIN)/farm demo $(addprefix --board ,$(BOARDS))
 
 # Two processes: much of what is tested waits for a board. Tests of one file stay together, since they share a lab.
 test: lint

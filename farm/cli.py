@@ -224,14 +224,19 @@ def run(
     raise typer.Exit(code)
 
 
-@app.command(epilog="Example: farm demo")
+@app.command(epilog="Example: farm demo --board virt-rk3568")
 def demo(
+    board: Annotated[
+        list[str] | None,
+        typer.Option("--board", "-b", metavar="BOARD", help="Only this twin of the three; may be repeated."),
+    ] = None,
     influx: Annotated[
         bool,
         typer.Option("--influx", help="Send results to an influxd (Debian's 1.x) that ends with the demo."),
     ] = False,
 ) -> None:
-    """The main job on the virtual lab: readahead 128 against 1024, flashed, proven, measured, compared."""
+    """The main job on three virtual boards through labgrid's coordinator: readahead 128 against 1024, flashed, proven,
+    measured, compared."""
     import os
     from contextlib import nullcontext
 
@@ -243,7 +248,9 @@ def demo(
     with server or nullcontext():
         if server is not None:
             os.environ.update(INFLUXDB_V2_URL=server.url, INFLUXDB_V2_BUCKET=server.database)
-        code = run_campaign(file, boards=None, seed=None, resume=None, start=True, out=out, err=err)
+        code = run_campaign(
+            file, boards=board, seed=None, resume=None, start=True, out=out, err=err, through="lab"
+        )
         if server is not None:
             for series in server.query('SELECT count("bw_bytes") FROM "trial" GROUP BY "board", "variant"'):
                 tags = series["tags"]

@@ -81,6 +81,9 @@ def look() -> list[Finding]:
         _writable("FARM_HOME", paths.home()),
         _writable("FARM_CACHE", paths.cache()),
         _program("qemu-system-aarch64", "qemu-system-arm", virtual),
+        _program(
+            "qemu-system-riscv64", "qemu-system-misc (Debian 12) or qemu-system-riscv (13)", "virt-th1520"
+        ),
         _file("/usr/lib/u-boot/qemu_arm64/u-boot.bin", "u-boot-qemu", virtual),
         _file("/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring", virtual),
         _program("apt-get", "apt", virtual),

@@ -43,7 +43,7 @@ def test_our_own_campaigns_leave_no_doubt_but_the_governor(name):
 
 def test_the_demo_compares_readahead_in_few_seconds_a_boot():
     campaign = load("readahead")
-    assert campaign.boards == ("virt-rk3568",)
+    assert campaign.boards == ("virt-rk3568", "virt-mt8395", "virt-th1520")
     assert campaign.boots == 4
     assert campaign.baseline == "ra128"
     assert {name: dict(one.knobs) for name, one in campaign.variants.items()} == {

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from farm.errors import BoardError
@@ -59,7 +60,8 @@ def up(home: Path) -> str:
     ):
         if keeper.program(name) is None:
             raise BoardError(f"{name} is missing on this machine; install {package}", step="coordinator")
-    tags = {board.place: board.farm.tags for board in boards.virtual(home) if board.place}
+    known = [board for board in boards.virtual(home) if board.place]
+    tags = {board.place: board.farm.tags for board in known}
     declared = places.read(lab_file("places.yaml"))
     wanted = {name: one.tagged(tags.get(name, {})) for name, one in declared.items()}
     work = keeper.directory(home)
@@ -72,7 +74,29 @@ def up(home: Path) -> str:
         found = None
     address = found[1] if found else _start(home, variables)
     places.ensure(address, wanted)
+    running_boards = {board.name for board in lab.status(home)}
+    _await_exporter(
+        address,
+        {board.place for board in known if board.place in wanted and board.name in running_boards},
+        work,
+    )
     return address
+
+
+def _await_exporter(address: str, names: Collection[str | None], work: Path) -> None:
+    """Wait until these places can be had: an exporter tells what it has some seconds after its coordinator is there."""
+    deadline = time.monotonic() + _START_S
+    while True:
+        there = {name for name, place in places.seen(address).items() if place.resources}
+        if not (lacking := sorted(set(filter(None, names)) - there)):
+            return
+        if time.monotonic() > deadline:
+            raise BoardError(
+                f"labgrid-exporter does not serve {lacking[0]} within {_START_S:.0f} s",
+                step="coordinator",
+                log=work / keeper.LOG_FILE,
+            )
+        time.sleep(0.2)
 
 
 def _start(home: Path, variables: dict[str, str]) -> str:
