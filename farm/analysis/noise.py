@@ -16,6 +16,8 @@ from farm.analysis.student import t_quantile
 
 CONFIDENCE = 0.95
 """Of the upper bound of the spread: one calibration of 20 may find less noise than there is."""
+WIDE_BAND = 0.10
+"""Beyond it a measured band says more of the disturbance than of the change: `same` means little."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from farm.analysis.compare import BANDWIDTH_RESOLUTION, LATENCY_RESOLUTION
-from farm.analysis.noise import Calibration, Calibrations, Noise, noise_of
+from farm.analysis.noise import WIDE_BAND, Calibration, Calibrations, Noise, noise_of
 from farm.campaign import Campaign
 from farm.report.recorded import campaign_of
 from farm.report.series import Series, by_board
@@ -110,6 +110,17 @@ def other_cards(run: RunRecord, boots: Sequence[StoredBoot]) -> dict[str, tuple[
         measured = {str(one.get("card", "")) for one in of_board.values()}
         if cards - measured:
             found[board] = (", ".join(sorted(measured)), ", ".join(sorted(cards - measured)))
+    return found
+
+
+def wide_bands(run: RunRecord) -> dict[str, list[str]]:
+    """Workloads, by board, whose measured band of bandwidths is so wide that `same` says little."""
+    found: dict[str, list[str]] = {}
+    for board, of_board in run.settings.get("measured_bands", {}).items():
+        for workload, one in of_board.items():
+            bands = [band for name, band in one.get("bands", {}).items() if name.startswith("bw_bytes")]
+            if bands and max(bands) > WIDE_BAND:
+                found.setdefault(board, []).append(workload)
     return found
 
 

@@ -217,7 +217,7 @@ def noise(study: Study) -> dict[str, Any] | None:
                 row.label,
                 metric_name(row.metric),
                 str(row.boots),
-                *(f"{100 * share:.2g}" for share in (row.spread, row.upper, row.band)),
+                *(format_percent(share) for share in (row.spread, row.upper, row.band)),
             ]
             for row in study.noise
         ],

@@ -9,9 +9,10 @@ from typing import Protocol
 
 from rich.console import Console
 
+from farm.analysis.noise import WIDE_BAND
 from farm.plan import BoardPlan, Estimate, Plan
 from farm.report.figures import format_time, one_line
-from farm.units import format_duration, format_rate, format_size
+from farm.units import format_duration, format_percent, format_rate, format_size
 
 _WIDTH = 100
 
@@ -134,12 +135,19 @@ def _expected(made: Plan, one: BoardPlan, line: _Line) -> None:
             f"  noise by A/A run {one_line(run)} of {format_time(started)[:16]} UTC, card {one_line(card) or 'unknown'}:"
         )
         for found in estimates:
-            band = f"{100 * found.band:.3g} %" + (" (measured)" if found.measured else "")
+            spread = f"boots spread by {format_percent(found.spread)} %"
+            band = f"band {100 * found.band:.3g} %" + (" (measured)" if found.measured else "")
             line(
-                f"    {found.workload}: boots spread by {100 * found.spread:.2g} %, band {band}; boots per variant needed: "
+                f"    {found.workload}: {spread}, {band}; boots per variant needed: "
                 f"{_needed(found.boots_for_change)} for a change of {200 * found.band:.3g} %, "
                 f"{_needed(found.boots_for_same)} for `same`"
             )
+    wide = [found.workload for found in one.estimates if found.measured and found.band > WIDE_BAND]
+    if wide:
+        line(
+            f"  noisy: the measured band of {_several(tuple(wide))} is wider than {100 * WIDE_BAND:.0f} %, so that "
+            "`same` will say little; find out what disturbs the board"
+        )
     needed = max(
         (found.boots_for_change for found in one.estimates if found.boots_for_change is not None), default=0
     )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from farm.analysis.across import Across, BoardVerdict, across
+from farm.analysis.noise import WIDE_BAND
 from farm.campaign import Campaign
 from farm.report import calibration, compare_view, confirmation
 from farm.report.boards import Board, boards_of
@@ -125,7 +126,7 @@ def study(store: Store, run: str, *, baseline: str | None = None, unconfirmed: b
         agreement=_agreement(record, judged[0], boards, bands),
         shares=shares,
         doubts=(
-            *_other_cards(record, boots),
+            *_of_bands(record, boots),
             *doubts(
                 campaign=campaign,
                 boots=boots,
@@ -195,7 +196,16 @@ def _commands(trials: Sequence[StoredTrial]) -> dict[str, str]:
     return found
 
 
-def _other_cards(run: RunRecord, boots: Sequence[StoredBoot]) -> Iterator[Doubt]:
+def _of_bands(run: RunRecord, boots: Sequence[StoredBoot]) -> Iterator[Doubt]:
+    for board, workloads in calibration.wide_bands(run).items():
+        yield Doubt(
+            "wide-band",
+            f"noise alone moves these by more than {100 * WIDE_BAND:.0f} %, which the measured band then lets pass: "
+            "`same` says little",
+            "find out what disturbs the board, and measure the band anew",
+            (board,),
+            tuple(workloads),
+        )
     for board, (measured, found) in calibration.other_cards(run, boots).items():
         yield Doubt(
             "calibrated-another-card",

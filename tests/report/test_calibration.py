@@ -124,6 +124,18 @@ def test_measured_bands_are_fixed_in_the_run_and_used(store: Store, tmp_path: Pa
     assert (one.verdict.verdict, two.verdict.verdict) == ("faster", "same")
 
 
+def test_a_band_so_wide_that_same_says_little_is_a_warning(store: Store, tmp_path: Path) -> None:
+    aa(store, "aa1", noise=0.3)
+    wanted = campaign(tmp_path, "trials: 1", "trials: 1\nband: measured")
+    bands = measured_bands(wanted, newest(store, wanted, ["b"]))
+    put(store, "r", started=1.9e9, band="measured", measured_bands=bands, text=wanted.source_text, ratio=1.1)
+    (doubt,) = [one for one in study(store, "r").doubts if one.code == "wide-band"]
+    assert (doubt.boards, doubt.workloads) == (
+        ("b",),
+        ("one", "two"),
+    ) and "`same` says little" in doubt.message
+
+
 def test_bands_of_another_card_are_a_warning(store: Store, tmp_path: Path) -> None:
     aa(store, "aa1", started=1000.0)
     wanted = campaign(tmp_path, "trials: 1", "trials: 1\nband: measured")

@@ -89,8 +89,8 @@ def test_looks_noise_and_boots_needed_are_said(tmp_path):
     assert "3 looks: after 4 boots per variant, and after each block up to 8" in plain
     assert "noise by A/A run aa1 of 2027-01-15 08:00 UTC, card SD^[ (0x01):" in plain
     # the band by hand: 1.96 x 0.03 x sqrt(10/3.940) x sqrt(2/4) = 0.0662, 6.85 %
-    assert "dd-read-1M: boots spread by 3 %, band 6.85 % (measured); boots per variant needed:" in plain
-    assert "dd-write-1M: boots spread by 3 %, band 3 %;" in plain
+    assert "dd-read-1M: boots spread by 3.0 %, band 6.85 % (measured); boots per variant needed:" in plain
+    assert "dd-write-1M: boots spread by 3.0 %, band 3 %;" in plain
     assert "boots: 8 are fewer than the" in plain
     out = io.StringIO()
     render_plan(plan(load_campaign(path), [board], seed=1), Console(file=out, width=100))
