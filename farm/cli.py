@@ -578,7 +578,12 @@ def _virtual_names(names: Iterable[str] | None) -> list[str]:
 
 
 @virtual.command(name="up", epilog="Example: farm virtual up virt-rk3568")
-def virtual_up(names: VirtualNames = None) -> None:
+def virtual_up(
+    names: VirtualNames = None,
+    previous: Annotated[
+        bool, typer.Option("--previous", help="Build the kernels named kernel-...-previous, too.")
+    ] = False,
+) -> None:
     """Bring virtual boards up: power switch and serial line; the boards themselves stay off."""
     from farm.fleet import boards as fleet
 
@@ -590,7 +595,7 @@ def virtual_up(names: VirtualNames = None) -> None:
                 file=board.path,
                 key="farm.virtual",
             )
-    fleet.ready(asked, home(), start=True, say=_say)
+    fleet.ready(asked, home(), start=True, say=_say, previous=previous)
     virtual_status(as_json=False)
 
 

@@ -36,12 +36,19 @@ def _defaults(home: Path) -> dict[str, str]:
 
 
 def ready(
-    names: Iterable[str], home: Path, *, start: bool, say: Callable[[str], None], elsewhere: bool = False
+    names: Iterable[str],
+    home: Path,
+    *,
+    start: bool,
+    say: Callable[[str], None],
+    elsewhere: bool = False,
+    previous: bool = False,
 ) -> list[BoardEnv]:
     """The envs of these boards, with the virtual ones up; their variables are put into this process's environment.
 
     With `start` a lab is started and images are built where needed; without it a lab that does not run is a
     UserError that names the command. With `elsewhere` the lab may be another home's, behind a coordinator.
+    `previous`: build kernels that a suite may drop any day, too.
     """
     names = list(names)
     found = load(names, home)
@@ -49,7 +56,7 @@ def ready(
     if not virtual:
         return found
     if start:
-        images.ensure(needed_by(virtual.values()), say=say)
+        images.ensure(needed_by(virtual.values(), previous=previous), say=say)
         os.environ.update(lab.up(virtual, home).environment())
     elif elsewhere and not lab.status(home):
         for name, value in _defaults(home).items():

@@ -297,7 +297,8 @@ class BoardEnv(BaseModel):
             path = path if path.is_absolute() else self.path.parent / path
             if not path.is_file():
                 raise UserError(
-                    f"no such file: {path}; build it (virtual boards: farm virtual up) or correct the path",
+                    f"no such file: {path}; build it (virtual boards: farm virtual up, for older kernels with --previous) "
+                    "or correct the path",
                     file=self.path,
                     key=f"images.{name}",
                 )

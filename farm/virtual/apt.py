@@ -116,6 +116,10 @@ class Archive:
         listed = _run(["apt-cache", "depends", "--important", name], self._environment)
         return tuple(found[1] for found in _DEPENDS_LINE.finditer(listed))
 
+    def names(self, prefix: str) -> tuple[str, ...]:
+        """All packages of the archive whose names begin so."""
+        return tuple(_run(["apt-cache", "pkgnames", prefix], self._environment).split())
+
     def find(self, names: Iterable[str]) -> list[Package]:
         """These packages in the archive's present versions, by name. Raises BoardError for one that is not there."""
         listed = _run(["apt-get", "-qq", "download", "--print-uris", *names], self._environment)

@@ -26,22 +26,43 @@ _MAGIC = {"arm64": b"ARM\x64", "riscv64": b"RSC\x05"}
 _VERSIONED = re.compile(r"linux-image-\d")
 
 
+def _numbers(name: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", name)]
+
+
 @dataclass(frozen=True)
 class KernelRecipe:
-    """Which distribution kernel, and which of its modules (those that are built in need not exist)."""
+    """Which distribution kernel, and which of its modules (those that are built in need not exist).
+
+    `previous`: not the suite's present kernel but an older one, which a suite keeps for a while and may drop any day.
+    """
 
     name: str
     arch: str
     suite: str
     package: str
     modules: tuple[str, ...] = _MODULES
+    previous: bool = False
     format: int = 1  # raise when something else is made of the same packages
 
     def choose(self, archive: apt.Archive) -> list[apt.Package]:
-        """The package with the kernel itself; what it depends on is for machines that install it."""
+        """The package with the kernel itself; what it depends on is for machines that install it.
+
+        Raises BoardError where the suite has none, or no older one though that is wanted.
+        """
         named = [name for name in archive.depends(self.package) if _VERSIONED.match(name)]
         if len(named) != 1:
             raise BoardError(f"{self.package} of {self.suite} names {len(named)} kernels, not one")
+        if self.previous:
+            # linux-image-6.12.107+deb13-riscv64: of the same flavour, so only the numbers differ
+            form = re.compile(re.sub(r"\d+", r"\\d+", re.escape(named[0])))
+            older = [name for name in archive.names("linux-image-") if form.fullmatch(name)]
+            older = [name for name in older if _numbers(name) < _numbers(named[0])]
+            if not older:
+                raise BoardError(
+                    f"{self.suite} has only one kernel for {self.arch} now; name one of your own in the campaign"
+                )
+            named = [max(older, key=_numbers)]
         return archive.find(named)
 
     def make(self, files: list[Path], made: Path) -> dict[str, object]:

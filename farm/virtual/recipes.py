@@ -1,4 +1,4 @@
-"""The image sets of the virtual lab: two kernels and two userlands for arm64, one of each for riscv64."""
+"""The image sets of the virtual lab: two kernels and two userlands for arm64, two kernels and one for riscv64."""
 
 from __future__ import annotations
 
@@ -171,11 +171,15 @@ RECIPES: tuple[Recipe, ...] = (
     KernelRecipe("debian-6.1", "arm64", "bookworm", "linux-image-arm64"),
     GNU_RISCV64,
     KernelRecipe("debian-6.12", "riscv64", "trixie", "linux-image-riscv64"),
+    KernelRecipe("debian-6.12-previous", "riscv64", "trixie", "linux-image-riscv64", previous=True),
 )
 
 
-def needed_by(boards: Iterable[VirtualBoard]) -> list[Recipe]:
-    """What these boards boot: their userlands, and every kernel of their architectures."""
+def needed_by(boards: Iterable[VirtualBoard], *, previous: bool = False) -> list[Recipe]:
+    """What these boards boot: their userlands, and every kernel of their architectures.
+
+    Of those that a suite may drop any day only with `previous`: no board is to be out of order without them.
+    """
     boards = list(boards)
     userlands = {(board.arch, board.userland) for board in boards}
     architectures = {board.arch for board in boards}
@@ -183,7 +187,7 @@ def needed_by(boards: Iterable[VirtualBoard]) -> list[Recipe]:
         recipe
         for recipe in RECIPES
         if (
-            recipe.arch in architectures
+            recipe.arch in architectures and (previous or not recipe.previous)
             if isinstance(recipe, KernelRecipe)
             else (recipe.arch, recipe.name) in userlands
         )

@@ -78,8 +78,8 @@ class LabState:
         try:
             fields = json.loads((directory / STATE_FILE).read_text())
             boards = {name: VirtualBoard.model_validate(board) for name, board in fields["boards"].items()}
-            network = str(fields.get("network", ""))  # TRANSITION
-            state = cls(int(fields["pid"]), int(fields["started"]), str(fields["pdu"]), network, boards)
+            pdu, network = str(fields["pdu"]), str(fields["network"])
+            state = cls(int(fields["pid"]), int(fields["started"]), pdu, network, boards)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
             return None
         return state if state.alive else None

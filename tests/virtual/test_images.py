@@ -195,6 +195,40 @@ def test_a_package_without_a_bootable_kernel_is_refused(tmp_path: Path, files: d
         KernelRecipe("test", "arm64", "trixie", "linux-image-arm64").make([deb], tmp_path)
 
 
+class Suite:
+    """An archive's packages by name; the newest kernel is what the metapackage depends on."""
+
+    def __init__(self, *names: str) -> None:
+        self.there = names
+
+    def depends(self, name: str) -> tuple[str, ...]:
+        return (self.there[-1], "initramfs-tools")
+
+    def names(self, prefix: str) -> tuple[str, ...]:
+        return self.there
+
+    def find(self, names: list[str]) -> list[apt.Package]:
+        return [apt.Package(name, "1", 1) for name in names]
+
+
+def test_the_previous_kernel_is_the_next_older_one_of_the_same_flavour() -> None:
+    new = KernelRecipe("test", "riscv64", "trixie", "linux-image-riscv64")
+    old = replace(new, previous=True)
+    suite = Suite(
+        "linux-image-6.12.99+deb13-riscv64",
+        "linux-image-6.12.107+deb13-riscv64",
+        "linux-image-6.12.107+deb13-riscv64-dbg",
+        "linux-image-6.12.110+deb13-rt-riscv64",
+        "linux-image-riscv64",
+        "linux-image-6.12.118+deb13-riscv64",
+        "linux-image-6.12.117+deb13-riscv64",
+    )
+    assert [one.name for one in new.choose(suite)] == ["linux-image-6.12.117+deb13-riscv64"]
+    assert [one.name for one in old.choose(suite)] == ["linux-image-6.12.107+deb13-riscv64"]
+    with pytest.raises(BoardError, match="trixie has only one kernel for riscv64 now"):
+        old.choose(Suite("linux-image-6.12.117+deb13-riscv64"))
+
+
 def test_a_userland_has_programs_their_libraries_and_init(tmp_path: Path) -> None:
     """The host's python as the program: its libraries are found behind symbolic links, all of them or a complaint."""
     program = Path("/proc/self/exe").read_bytes()
