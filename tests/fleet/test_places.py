@@ -37,11 +37,18 @@ def served(address: str) -> bool:
         return False
 
 
-def labgrid(address: str, *words: str) -> str:
+def labgrid(address: str, *words: str, env: dict[str, str] | None = None) -> str:
     """labgrid's own client, as a person called alice."""
     argv = [str(Path(sys.executable).parent / "labgrid-client"), "-x", address, *words]
-    env = {**os.environ, "LG_USERNAME": "alice"}
+    env = {**os.environ, "LG_USERNAME": "alice", **(env or {})}
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=30).stdout
+
+
+def token(address: str, owner: str = "") -> str:
+    """The reservation of an owner, by its token."""
+    found = re.findall(r"Reservation '(\w+)':\s+owner: (\S+)", labgrid(address, "reservations"))
+    (one,) = [name for name, whose in found if owner in whose]
+    return one
 
 
 def processes(home: LabHome) -> dict[str, int]:
@@ -80,8 +87,51 @@ def test_a_lock_of_a_living_process_holds_and_that_of_a_dead_one_is_reaped(addre
                 places.acquire(address, (BOARD,))
         finally:
             holder.kill()
+    assert str(holder.pid) in labgrid(address, "reservations"), "what is booked outlives its owner as well"
     places.acquire(address, (BOARD,))
     assert places.seen(address)[BOARD].holder == places.owner()
+    assert f"-{holder.pid}-" not in labgrid(address, "reservations")
+    places.release(address, (BOARD,))
+    assert places.seen(address)[BOARD].holder == ""
+    assert "owner" not in labgrid(address, "reservations"), "nothing stays booked"
+
+
+def test_a_controller_of_another_host_is_left_alone_dead_or_alive(address: str) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    env = {**os.environ, "LG_HOSTNAME": "elsewhere"}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, address, BOARD], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True
+    ) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "held\n"
+        finally:
+            other.kill()
+    holder = places.seen(address)[BOARD].holder
+    assert re.fullmatch(rf"elsewhere/farm-\w+-\d+-{other.pid}-\d+", holder)
+    with pytest.raises(BoardError, match=rf"{BOARD}: acquire: is held by {holder}"):
+        places.acquire(address, (BOARD,))
+    places.release(address, (BOARD,))
+    assert places.seen(address)[BOARD].holder == holder
+    host, user = holder.split("/")
+    labgrid(address, "-p", BOARD, "release", env={"LG_HOSTNAME": host, "LG_USERNAME": user})
+    labgrid(address, "cancel-reservation", token(address), env={"LG_HOSTNAME": host, "LG_USERNAME": user})
+
+
+def test_what_a_person_reserved_is_not_ours_and_who_queues_is_next(address: str) -> None:
+    wait_for("the exporter serves", lambda: served(address), 20)
+    labgrid(address, "reserve", f"name={BOARD}")
+    with pytest.raises(BoardError, match=r"is held by \S+/alice"):
+        places.acquire(address, (BOARD,))
+    labgrid(address, "-p", BOARD, "acquire")
+    with pytest.raises(BoardError, match=r"is held by \S+/alice"):
+        places.acquire(address, (BOARD,), queue=True)
+    labgrid(address, "cancel-reservation", token(address, "/alice"))
+    labgrid(address, "-p", BOARD, "release")
+    assert places.seen(address)[BOARD].holder == places.owner(), "kept for who waited"
+    with pytest.raises(subprocess.CalledProcessError):
+        labgrid(address, "-p", BOARD, "acquire")
+    places.acquire(address, (BOARD,), queue=True)
     places.release(address, (BOARD,))
     assert places.seen(address)[BOARD].holder == ""
 
