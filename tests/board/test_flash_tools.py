@@ -20,8 +20,9 @@ from types import SimpleNamespace
 
 import pytest
 from labgrid import Target
-from labgrid.driver import AndroidFastbootDriver
+from labgrid.driver import AndroidFastbootDriver, USBSDMuxDriver, USBStorageDriver
 from labgrid.resource import AndroidNetFastboot
+from labgrid.resource.udev import USBSDMuxDevice
 
 from farm.board.bundle import Bundle, Part
 from farm.board.flash import sdmux
@@ -174,6 +175,32 @@ def test_sdmux_writes_the_card_while_the_host_has_it(tmp_path: Path, device: Pat
     assert report.written == (21 + 1) * 512
     assert method.flash(ports, bundle, 30).written == 0
     assert modes == ["host", "dut"] * 2
+
+
+def test_labgrid_tells_usbsdmux_what_its_documentation_has(
+    tmp_path: Path, device: Path, bundle: Bundle
+) -> None:
+    # README of usbsdmux 25.8: `usbsdmux SG {get,dut,client,host,off}`, SG being /dev/sg* or /dev/usb-sd-mux/id-*
+    log, program = tmp_path / "mux.log", tmp_path / "usbsdmux"
+    program.write_text(f'#!/bin/sh\necho "$@" >>{log}\n')
+    program.chmod(0o755)
+    target = Target("main")
+    USBSDMuxDevice(
+        target, None, match={}, control_path="/dev/usb-sd-mux/id-00012.00123", disk_path=str(device)
+    )
+    mux, storage = USBSDMuxDriver(target, None), USBStorageDriver(target, None)
+    mux.tool = str(program)
+    method = SdMuxMethod(SdMux.model_validate({"method": "sdmux", **RAW}))
+    uboot = Uboot(device)
+    ports = Ports(uboot, None, uboot, mux=mux, storage=storage, activate=target.activate)
+    with pytest.raises(
+        BoardError, match="blockdev"
+    ):  # a file is no block device; the mux is told all the same
+        method.flash(ports, bundle, 30)
+    assert log.read_text().splitlines() == [
+        "/dev/usb-sd-mux/id-00012.00123 host",
+        "/dev/usb-sd-mux/id-00012.00123 dut",
+    ]
 
 
 def test_the_mux_goes_back_to_the_board_whatever_happens(tmp_path: Path, bundle: Bundle) -> None:

@@ -2,6 +2,9 @@
 
 Commands as `rkdeveloptool -h` lists them: db <Loader>, wl <BeginSec> <File>, rl <BeginSec> <SectorLen> <File>, rd.
 Numbers may be written in hex, which it reads with strtoul(..., 0).
+
+Tested without a board: the argument vectors against what rkdeveloptool says of itself, with a program in its place
+that keeps a file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """`sdmux`: the board's power is off, its card is switched to the host, written there and read back, and switched back.
 
-Commands: `usbsdmux /dev/usb-sd-mux/id-SERIAL host|dut` (labgrid's USBSDMuxDriver calls it), and dd of coreutils with
-offsets in bytes, past the page cache both ways.
+Commands: `usbsdmux SG host|dut` (labgrid's USBSDMuxDriver calls it), and dd of coreutils with offsets in bytes, past
+the page cache both ways. A bmap would save nothing: slots hold kernels and initrds, which have no holes.
+
+Tested without a mux: the argument vectors are those of the tools' documentation, and dd wrote a file.
 """
 
 from __future__ import annotations
