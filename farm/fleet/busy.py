@@ -17,7 +17,6 @@ from farm.paths import cache
 def _file(board: BoardEnv, home: Path) -> Path:
     # a virtual board belongs to the home of its lab, a real one to the machine
     folder = (home if board.farm.virtual is not None else cache()) / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
     return folder / f"board-{re.sub(r'[^A-Za-z0-9._-]', '_', board.name)}.lock"
 
 
@@ -26,7 +25,9 @@ def hold(boards: Iterable[BoardEnv], home: Path, what: str) -> Iterator[None]:
     """Hold these boards as the only process of this machine; `what` is told to others. Raises BoardError with who does."""
     with ExitStack() as held:
         for board in boards:
-            stream = held.enter_context(_file(board, home).open("a+"))
+            path = _file(board, home)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stream = held.enter_context(path.open("a+"))
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -47,7 +48,7 @@ def holder(board: BoardEnv, home: Path) -> str:
     try:
         with path.open("r") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except BlockingIOError:
         return _said(str(path))

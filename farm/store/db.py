@@ -54,7 +54,8 @@ class Store:
                 path.parent.mkdir(parents=True, exist_ok=True)
             elif not path.exists():
                 raise StoreError(f"there is no results database at {path}; `farm demo` makes one")
-            readonly = path.exists() and not os.access(path, os.W_OK)
+            # SQLite makes files beside the database, so the directory counts as well
+            readonly = path.exists() and not all(os.access(one, os.W_OK) for one in (path, path.parent))
             mode = "ro" if readonly else "rwc" if create else "rw"
             if readonly and not Path(f"{path}-wal").exists():
                 mode += "&immutable=1"  # an archived copy: without it, SQLite wants to make files beside it

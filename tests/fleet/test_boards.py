@@ -1,8 +1,10 @@
 """`farm boards`, and which boards a run takes: env files, store and locks are real, no board is touched."""
 
 import json
+import os
 import re
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -75,6 +77,37 @@ def test_busy_says_by_whom_and_ends_with_the_holder(here: Path) -> None:
         ):
             pass
     assert state(here, "unit1") == ("free", "")
+
+
+@pytest.fixture
+def unwritable(here: Path) -> Iterator[Path]:
+    """The directory, with boards, locks and results in it, as somebody sees it who may only read."""
+    (env,) = boards.load(["unit1"], here)
+    ail(here, "unit1", 3)
+    with busy.hold([env], here, "farm run night"):
+        inventory.rows(here)  # what is imported on the way is imported by its owner
+        parents = [one for one in here.parents if one.name.startswith("pytest-")]
+        modes = {one: one.stat().st_mode for one in (here, *here.rglob("*"), *parents)}
+        for one in modes:
+            one.chmod(0o555 if one.is_dir() else 0o444)
+        nobody = os.geteuid() == 0  # root may write everywhere
+        if nobody:
+            os.setresuid(65534, 65534, 0)
+        try:
+            yield here
+        finally:
+            if nobody:
+                os.setresuid(0, 0, 0)
+            for one, mode in modes.items():
+                one.chmod(mode)
+
+
+def test_a_home_that_cannot_be_written_lists_its_boards(unwritable: Path) -> None:
+    with pytest.raises(PermissionError):
+        (unwritable / "new").touch()
+    assert state(unwritable, "unit1")[0] == "busy"
+    assert state(unwritable, "unit2") == ("free", "")
+    assert inventory.rows(unwritable / "nowhere", ["unit2"])[0].state == "free"
 
 
 def test_a_wrong_env_file_is_a_row_and_hides_no_other_board(here: Path) -> None:
