@@ -38,6 +38,7 @@ from farm.workload import command as command_for
 _OFF_S = 10.0  # what a process may take beside the power switch itself
 _LOSSES = 3  # how often a board is taken anew in one run
 _LOOK_EVERY_S = 5.0  # for boards that came free
+_LOOK_COSTS = 20.0  # at most a twentieth of the time goes into looking
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,7 @@ class _Run:
         """Processes of boards that came free, now and then, where they can be of use."""
         if self.crew is None or time.monotonic() < self.next_look:
             return []
+        began = time.monotonic()
         useful = {group for group, pool in self.pools.items() if pool.welcomes()}
         found: list[_Worker] = []
         for board in self.crew.arrivals(useful) if useful else ():
@@ -248,7 +250,8 @@ class _Run:
             self.note_boards(bands)
             self.tell(Joined(board.name))
             found.append(self.start(board.name))
-        self.next_look = time.monotonic() + _LOOK_EVERY_S
+        # boards at work wait while this looks: a coordinator that is slow to answer is asked less often
+        self.next_look = time.monotonic() + max(_LOOK_EVERY_S, _LOOK_COSTS * (time.monotonic() - began))
         return found
 
 
