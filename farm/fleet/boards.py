@@ -43,12 +43,14 @@ def ready(
     say: Callable[[str], None],
     elsewhere: bool = False,
     previous: bool = False,
+    used: Callable[[BoardEnv], Iterable[str]] | None = None,
 ) -> list[BoardEnv]:
     """The envs of these boards, with the virtual ones up; their variables are put into this process's environment.
 
     With `start` a lab is started and images are built where needed; without it a lab that does not run is a
     UserError that names the command. With `elsewhere` the lab may be another home's, behind a coordinator.
-    `previous`: build kernels that a suite may drop any day, too.
+    `previous`: build kernels that a suite may drop any day, too. `used`, the images of a board that are needed: build no
+    others.
     """
     names = list(names)
     found = load(names, home)
@@ -56,7 +58,10 @@ def ready(
     if not virtual:
         return found
     if start:
-        images.ensure(needed_by(virtual.values(), previous=previous), say=say)
+        files = None
+        if used is not None:
+            files = {one.images.get(name, "") for one in found for name in (*used(one), *_golden(one))}
+        images.ensure(needed_by(virtual.values(), previous=previous, files=files), say=say)
         os.environ.update(lab.up(virtual, home).environment())
     elif elsewhere and not lab.status(home):
         for name, value in _defaults(home).items():
@@ -69,6 +74,11 @@ def ready(
             )
         os.environ.update(lab.environment(home))
     return load(names, home)
+
+
+def _golden(board: BoardEnv) -> list[str]:
+    golden = board.farm.golden
+    return [name for name in (golden.kernel, golden.initrd, golden.dtb, golden.modules) if name]
 
 
 def all_names() -> list[str]:

@@ -81,14 +81,18 @@ def _area(name: str, area: Area | None) -> ScratchArea | None:
     return ScratchArea(f"scratch.{name} ({where})", area.size)
 
 
+def images_of(campaign: Campaign, board: BoardEnv) -> set[str]:
+    """Names of the images, or paths, that the campaign boots on this board."""
+    return {name for variant in campaign.variants.values() for name in _names(board, variant)}
+
+
 def missing(campaign: Campaign, boards: Sequence[BoardEnv]) -> list[str]:
     """One sentence per image of a real board that its env lists and that is not there; plans count it as 0 bytes."""
     found = {
         f"{board.name}: image {name} is not there yet, its size counts as 0: {problem.message}"
         for board in boards
         if board.farm.virtual is None
-        for variant in campaign.variants.values()
-        for name in _names(board, variant)
+        for name in images_of(campaign, board)
         if (problem := _look(campaign, board, name)) is not None
     }
     return sorted(found)

@@ -29,7 +29,7 @@ from farm.report.study import Study, study
 from farm.runner import controller
 from farm.runner.controller import Outcome
 from farm.runner.messages import BootDone, Message
-from farm.runner.planning import check_boards, plan_run
+from farm.runner.planning import check_boards, images_of, plan_run
 from farm.runner.progress import ProgressView
 from farm.runner.purpose import Purpose
 from farm.store.db import Store
@@ -147,7 +147,14 @@ class _Session:
             wishes, home(), self.through, start=self.start, check=self.check, busy=self.wait_s > 0
         )
         address = None if self.through == "lab" else self.through
-        found = fleet.ready(first, home(), start=self.start, say=self.say, elsewhere=address is not None)
+        found = fleet.ready(
+            first,
+            home(),
+            start=self.start,
+            say=self.say,
+            elsewhere=address is not None,
+            used=lambda board: images_of(campaign, board),
+        )
         if self.through == "lab":
             address = coordinator.up(home())
         if address:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from farm.virtual.kernel import KernelRecipe
 from farm.virtual.machine import VirtualBoard
@@ -175,10 +175,13 @@ RECIPES: tuple[Recipe, ...] = (
 )
 
 
-def needed_by(boards: Iterable[VirtualBoard], *, previous: bool = False) -> list[Recipe]:
+def needed_by(
+    boards: Iterable[VirtualBoard], *, previous: bool = False, files: Collection[str] | None = None
+) -> list[Recipe]:
     """What these boards boot: their userlands, and every kernel of their architectures.
 
-    Of those that a suite may drop any day only with `previous`: no board is to be out of order without them.
+    Of those that a suite may drop any day only with `previous`: no board is to be out of order without them. With
+    `files`, paths below the images' directory, only kernels that one of these is from.
     """
     boards = list(boards)
     userlands = {(board.arch, board.userland) for board in boards}
@@ -187,7 +190,9 @@ def needed_by(boards: Iterable[VirtualBoard], *, previous: bool = False) -> list
         recipe
         for recipe in RECIPES
         if (
-            recipe.arch in architectures and (previous or not recipe.previous)
+            recipe.arch in architectures
+            and (previous or not recipe.previous)
+            and (files is None or any(f"/{recipe.arch}/{recipe.name}/" in file for file in files))
             if isinstance(recipe, KernelRecipe)
             else (recipe.arch, recipe.name) in userlands
         )

@@ -15,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from farm.campaign import load_campaign
 from farm.errors import BoardError
+from farm.fleet import boards
+from farm.runner.planning import images_of
 from farm.virtual import apt, images, recipes
 from farm.virtual.cpio import Cpio
 from farm.virtual.elf import Elf, module_depends
@@ -363,6 +366,17 @@ def test_a_board_gets_its_userland_and_the_kernels_of_its_architecture() -> None
     assert names(VirtualBoard(userland="toybox")) == [*kernels, "arm64/toybox"]
     assert names(VirtualBoard(arch="riscv64")) == ["riscv64/debian-6.12", "riscv64/gnu"]
     assert len(names(VirtualBoard(), VirtualBoard(arch="riscv64"), VirtualBoard())) == 5
+
+
+def test_a_run_gets_no_kernel_that_it_does_not_boot() -> None:
+    (board,) = boards.load(["virt-rk3568"], Path("nowhere"))
+    demo = images_of(load_campaign(Path("envs/campaigns/readahead.yaml")), board)
+    assert demo == {"kernel-6.12", "modules-6.12", "initrd"}
+    both = images_of(load_campaign(Path("envs/campaigns/kernels.yaml")), board)
+    for names, kernels in ((demo, ["debian-6.12"]), (both, ["debian-6.12", "debian-6.1"])):
+        files = {board.images[name] for name in names}
+        found = recipes.needed_by([VirtualBoard()], files=files)
+        assert [recipe.name for recipe in found] == ["busybox", *kernels]
 
 
 def test_what_was_replaced_or_not_used_for_long_is_removed_when_others_are_built(cache: Path) -> None:
