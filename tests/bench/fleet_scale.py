@@ -163,6 +163,11 @@ def _pss(pids: Sequence[int]) -> int:
     return total
 
 
+def _own_children() -> set[int]:
+    """Of this process, those included that have ended and were not waited for, whose account is not ours yet."""
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
 def _used() -> float:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
@@ -176,7 +181,7 @@ def run(folder: Path, files: Sequence[Path]) -> Cost:
     env = {**environment(folder / "home"), "FARM_CACHE": str(folder / "cache")}
     # orphans become ours, so that the kernel adds what the fork server and its workers used to our children's account
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    others = set(children(os.getpid()))
+    others = _own_children()
     before, began, most = _used(), time.monotonic(), 0
     said = folder / "farm.out"
     with said.open("w") as out:
@@ -185,8 +190,8 @@ def run(folder: Path, files: Sequence[Path]) -> Cost:
         most = max(most, _pss([farm.pid, *children(farm.pid)]))
         time.sleep(_SAMPLE_S)
     wall = time.monotonic() - began
-    for orphan in set(children(os.getpid())) - others:
-        os.waitpid(orphan, 0)
+    while orphans := _own_children() - others:
+        os.waitpid(orphans.pop(), 0)
     cpu = _used() - before
     if farm.returncode:
         print(said.read_text()[-3000:])
