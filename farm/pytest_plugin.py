@@ -11,6 +11,8 @@ import getpass
 import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[..., "Measured"]
 
-_VIRTUAL = ("LG_VIRTUAL_PDU", "LG_VIRTUAL_DIR", "LG_VIRTUAL_IMAGES")
+_VIRTUAL = ("LG_VIRTUAL_PDU", "LG_VIRTUAL_NET", "LG_VIRTUAL_DIR", "LG_VIRTUAL_IMAGES")
 
 
 class _Bench:
@@ -199,7 +201,7 @@ def _open(bench: _Bench, config: pytest.Config) -> Desk:
 
     bench.held.enter_context(busy.hold([bench.board], home(), "pytest"))
     if bench.coordinator and bench.board.place:
-        _take(bench.coordinator, bench.board.place, bench.held)
+        _take(bench, bench.coordinator, bench.board.place)
     environment = config.stash[LABGRID_ENV_KEY]
     assert environment is not None
     try:
@@ -209,7 +211,7 @@ def _open(bench: _Bench, config: pytest.Config) -> Desk:
     return Desk(bench.board, strategy, home(), tuple(bench.variants.values()))
 
 
-def _take(address: str, place: str, held: ExitStack) -> None:
+def _take(bench: _Bench, address: str, place: str) -> None:
     """Take the place, unless whoever runs this holds it already (labgrid-client acquire). Raises BoardError."""
     from farm.fleet import places
 
@@ -219,7 +221,18 @@ def _take(address: str, place: str, held: ExitStack) -> None:
         os.environ["LG_COORDINATOR"] = address
         return
     places.use(address)
-    held.enter_context(places.taken(address, (place,)))
+    places.acquire(address, (place,))
+    bench.held.callback(_give_back, bench, address, place)
+
+
+def _give_back(bench: _Bench, address: str, place: str) -> None:
+    # in a process of its own: beside labgrid's session, which lives as long as this one, gRPC opens no other
+    code = "import sys; from farm.fleet import places; places.release(sys.argv[1], (sys.argv[2],))"
+    words = [sys.executable, "-c", code, address, place]
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        why = done.stderr.strip().rpartition("\n")[2]
+        bench.notes.append(f"place {place} was not given back: {why}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,7 +20,7 @@ ENV = ROOT / "envs" / f"{BOARD}.yaml"
 
 def desk(lab: LabHome, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run pytest as a person does, in the checkout, with the lab's home."""
-    words = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", *words)
+    words = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-ra", *words)
     return subprocess.run(words, env=lab.env, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
 
 
