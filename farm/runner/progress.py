@@ -107,6 +107,8 @@ class ProgressView:
             text += (
                 f"{good} of {len(record.trials)} trials ok in {format_duration(took)}{left and ', ' + left}"
             )
+            if kinds := dict.fromkeys(str(event["kind"]) for event in record.events):
+                text += f"; the kernel reported {', '.join(kinds)}"
         else:
             text += f"{record.status.upper()} after {format_duration(took)}: {record.reason} (log: {record.log_path})"
         self._print(text)

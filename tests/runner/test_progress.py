@@ -1,0 +1,33 @@
+"""What people see of a run in plain lines."""
+
+import io
+
+from rich.console import Console
+
+from farm.runner.messages import BootDone
+from farm.runner.progress import ProgressView
+from farm.store.records import BootRecord, TrialRecord
+
+
+def said(record: BootRecord) -> str:
+    out = io.StringIO()
+    with ProgressView(Console(file=out, width=200), 4, 20.0, {"b": 4}) as view:
+        view(BootDone(record))
+    return out.getvalue()
+
+
+def test_what_the_kernel_reported_stands_behind_the_trials_that_ran_all_the_same() -> None:
+    events = (
+        {"kind": "timeout", "line": "x"},
+        {"kind": "crc", "line": "y"},
+        {"kind": "timeout", "line": "z"},
+    )
+    trials = (TrialRecord("w", 0, "ok", "", "fio", 0.0, 1.0),)
+    record = BootRecord("r", "b", 0, 0, "v", 0, "ok", "", 0.0, 30.0, events=events, trials=trials)
+    assert "1 of 1 trials ok in 30 s" in said(record)
+    assert said(record).endswith("; the kernel reported timeout, crc\n")
+
+
+def test_a_boot_that_failed_is_said_with_reason_and_log() -> None:
+    record = BootRecord("r", "b", 0, 0, "v", 0, "failed", "kernel panic: x", 0.0, 9.0, log_path="logs/b.log")
+    assert "FAILED after 9 s: kernel panic: x (log: logs/b.log)" in said(record)
