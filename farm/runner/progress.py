@@ -26,7 +26,9 @@ class ProgressView:
         self.began = time.monotonic()
         self.boot_began = dict.fromkeys(boards, self.began)
         self.seconds: dict[str, list[float]] = {board: [] for board in boards}
-        self.live = Live(self._table(), console=console, refresh_per_second=4, transient=True)
+        # a line costs a millisecond to draw: many boards are drawn less often
+        often = min(4.0, 40 / max(1, len(boards)))
+        self.live = Live(self._table(), console=console, refresh_per_second=often, transient=True)
 
     def __enter__(self) -> ProgressView:
         if self.console.is_terminal:
