@@ -55,6 +55,12 @@ Boards = Annotated[
 Count = Annotated[
     int | None, typer.Option(min=1, help="How many boards of a tag to take; default is all that are free.")
 ]
+Through = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Take boards from labgrid's coordinator; `lab` is the virtual lab's own."
+    ),
+]
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -156,13 +162,7 @@ def run(
         bool,
         typer.Option("--check", help="Check each board's health first; a pass ends a quarantine."),
     ] = False,
-    coordinator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Take boards from labgrid's coordinator; `lab` is the virtual lab's own.",
-        ),
-    ] = None,
+    coordinator: Through = None,
     seed: Seed = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with a run that was cut short.")
@@ -442,21 +442,40 @@ def import_(
 @app.command(epilog="Example: farm check virt-rk3568")
 def check(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="Name or path of an env file.")],
+    coordinator: Through = None,
 ) -> None:
     """Power, console, bootloader, golden image, disk, bus, clock and wear; a pass lets a board back from quarantine."""
     from farm.fleet import boards as fleet
-    from farm.fleet import busy, health
+    from farm.fleet import choice, health
+    from farm.fleet import coordinator as labs
+    from farm.fleet.crew import Crew
     from farm.runner import checkup
     from farm.store.db import Store
 
-    (env,) = fleet.ready([board], home(), start=False, say=_say)
+    elsewhere = coordinator not in (None, "lab")
+    (env,) = fleet.ready([board], home(), start=False, say=_say, elsewhere=elsewhere)
+    address = labs.up(home()) if coordinator == "lab" else coordinator
+    if address:
+        choice.remote([env])
     log = home() / "logs" / "check" / f"{env.name}.log"
     log.unlink(missing_ok=True)
 
     def show(step: checkup.Step) -> None:
         _print(f"{'ok  ' if step.ok else 'FAIL'} {step.name:<14} {step.seconds:5.1f} s  {step.text}")
 
-    with busy.hold([env], home(), "farm check"), Store.open(_database(), create=True) as store:
+    with (
+        Store.open(_database(), create=True) as store,
+        Crew(
+            choice.wishes([board], None),
+            home(),
+            store,
+            what="farm check",
+            say=_say,
+            address=address,
+            check=True,
+        ) as crew,
+    ):
+        (env,) = crew.gather()
         last = store.health.last_good(env.name)
         record = checkup.examine(env, checkup.open_strategy(env), log, last.facts if last else None, show)
         health.note(store, env, record)

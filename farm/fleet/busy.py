@@ -48,7 +48,7 @@ def holder(board: BoardEnv, home: Path) -> str:
     try:
         with path.open("r") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return ""
     except BlockingIOError:
         return _said(str(path))

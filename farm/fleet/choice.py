@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farm.errors import BoardError, UserError
-from farm.fleet import health, inventory
+from farm.fleet import health, inventory, places
 from farm.fleet.env import BoardEnv
 from farm.fleet.inventory import BoardRow
 from farm.store.db import Store
@@ -62,12 +62,17 @@ def rows(
     """The boards that are named, and if a tag is among what was asked for all others; those that `through` can be had.
 
     `through` is a coordinator's HOST:PORT, which has places, or `lab`, which has the virtual boards. With `start` a
-    virtual board that is not up counts as free. Raises UserError for a board that is unknown.
+    virtual board that is not up counts as free. Raises UserError for a board that is unknown, BoardError for a coordinator
+    that does not answer.
     """
     address = None if through == "lab" else through
     names = [one.text for one in asked if one.tag is None]
     found = {row.name: row for row in (inventory.rows(home, names, address) if names else ())}
     if any(one.tag for one in asked):
+        if address:
+            places.seen(
+                address
+            )  # a coordinator that does not answer is said so, and not that it has no boards
         for row in inventory.rows(home, None, address):
             if through is None or (row.virtual if through == "lab" else row.place):
                 found.setdefault(row.name, row)
