@@ -254,7 +254,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
             session.exitstatus = problem.exit_code
     if desk.boots:
         bench.notes.append(
-            f"{desk.boots} boots and {desk.trials} trials stored; look at them with: farm compare {desk.run}"
+            f"boots stored: {desk.boots}, trials: {desk.trials}; look at them with: farm compare {desk.run}"
         )
     bench.notes.append(f"console log: {desk.log}")
 
