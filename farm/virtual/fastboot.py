@@ -108,7 +108,9 @@ class FastbootStandIn:
                 self._say(writer, answer)
                 await writer.drain()
                 if after:
+                    writer.close()
                     await after()
+                    return
         except (OSError, EOFError):  # IncompleteReadError is an EOFError
             pass
         finally:

@@ -83,12 +83,8 @@ class Unit:
         """Switch the outlet and return when it is done. Raises OSError when QEMU cannot be started."""
         async with self._lock:
             if on and not self._powered:
-                if self._fastboot:
-                    await self._fastboot.start()
-                self._start()
+                await self._power_up()
             elif not on:
-                if self._fastboot:
-                    self._fastboot.stop()
                 await self._kill()
             self._powered = on
 
@@ -97,7 +93,17 @@ class Unit:
         async with self._lock:
             if self._powered:
                 await self._kill()
-                self._start()
+                await self._power_up()
+
+    async def _power_up(self) -> None:
+        if self._fastboot:
+            await self._fastboot.start()
+        try:
+            self._start()
+        except OSError:
+            if self._fastboot:
+                self._fastboot.stop()
+            raise
 
     async def close(self) -> None:
         """Cut the power and take the serial line away."""
@@ -134,6 +140,8 @@ class Unit:
         if self._qemu is qemu:
             self._qemu = None
             self._serial.detach()
+            if self._fastboot:
+                self._fastboot.stop()
         self._exited.set()
         with contextlib.suppress(OSError):
             (self.directory / QMP_SOCKET).unlink()
