@@ -17,17 +17,18 @@ BOARD = "virt-rk3568"
 
 @dataclass(frozen=True)
 class LabHome:
-    """A FARM_HOME with its lab; `env` is the environment in which farm finds it."""
+    """A FARM_HOME with its lab; `env` is the environment in which farm finds it, `cwd` where its `envs/` may be."""
 
     path: Path
     env: dict[str, str]
+    cwd: Path = ROOT
 
     def farm(self, *words: str, check: bool = True, timeout: float = 400) -> subprocess.CompletedProcess[str]:
         """Run `farm` to its end."""
         done = subprocess.run(
             [sys.executable, "-m", "farm", *words],
             env=self.env,
-            cwd=ROOT,
+            cwd=self.cwd,
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -42,7 +43,7 @@ class LabHome:
         return subprocess.Popen(
             [sys.executable, "-m", "farm", *words],
             env=self.env,
-            cwd=ROOT,
+            cwd=self.cwd,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
