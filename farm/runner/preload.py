@@ -5,15 +5,18 @@ may be opened here: it would not survive the fork.
 """
 
 import encodings.idna
+import encodings.utf_8_sig
 import gc
+import multiprocessing.popen_forkserver
 import netrc
+import pkgutil
 
-# what labgrid's and requests' own functions import when they are first called
+# These and the ones above are what multiprocessing, labgrid and requests import when they are first used.
 import labgrid.driver.power.rest
 
 import farm.runner.worker
 
-__all__ = ["encodings", "farm", "labgrid", "netrc"]
+__all__ = ["encodings", "farm", "labgrid", "multiprocessing", "netrc", "pkgutil"]
 
 # The collector of a worker leaves alone what is here: its marks are written beside the objects, and each page that is
 # written to is shared no more.
