@@ -32,8 +32,8 @@ class _Lost(Exception):
     """The way to a board behind a coordinator broke."""
 
 
-class _Stopped(Exception):
-    """The controller asked this worker to stop."""
+class _Stopped(BaseException):
+    """The controller asked this worker to stop: nothing that went wrong on a board, which a boot would put on record."""
 
 
 def main(pipe: Connection, task: Task) -> None:
