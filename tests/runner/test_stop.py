@@ -1,0 +1,43 @@
+"""A run that is ended stops where a board is at, and puts nothing on record against it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from farm.board.console import Watch
+from farm.campaign import load_campaign
+from farm.fleet import boards
+from farm.runner import worker
+from farm.runner.boot import BootRunner, Task
+from farm.runner.messages import Message
+from farm.schedule import PlannedBoot
+from tests.lab import BOARD, ROOT
+
+
+class Stopped:
+    """A strategy in whose first step the controller's SIGTERM arrives."""
+
+    def __init__(self) -> None:
+        self.watched = SimpleNamespace(watch=Watch())
+        self.asked: list[str] = []
+
+    def transition(self, state: str) -> None:
+        self.asked.append(state)
+        raise worker._Stopped
+
+    def recover(self) -> None:
+        self.asked.append("recover")
+
+
+def test_a_stop_is_no_failure_of_the_boot_that_it_interrupts(tmp_path: Path) -> None:
+    (board,) = boards.load([BOARD], tmp_path)
+    campaign = load_campaign(ROOT / "envs" / "campaigns" / "readahead.yaml")
+    told: list[Message] = []
+    strategy = Stopped()
+    task = Task("r", board, campaign, tmp_path, dict.fromkeys(campaign.variants))
+    with pytest.raises(worker._Stopped):
+        BootRunner(task, strategy, told.append).run(PlannedBoot(0, 0, "ra128"), 0)
+    assert strategy.asked == ["off"], "switching off is the worker's, once"
