@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[..., "Measured"]
 
-_VIRTUAL = ("LG_VIRTUAL_PDU", "LG_VIRTUAL_NET", "LG_VIRTUAL_DIR", "LG_VIRTUAL_IMAGES")
+_VIRTUAL = re.compile(r"\$\{?(LG_VIRTUAL_[A-Z]+)")
 
 
 class _Bench:
@@ -53,7 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "expect={}): what the board runs when the test measures, with the keys of a campaign's variants",
     )
     file = getattr(config.option, "lg_env", None) or os.environ.get("LG_ENV")
-    if not file or not _is_ours(Path(file)):
+    text = _text(Path(file)) if file else ""
+    if not file or not re.search(r"^farm:", text, re.MULTILINE):
         return
     from farm.errors import FarmError
     from farm.fleet import boards, choice, env
@@ -63,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: _restore(before))
     coordinator = getattr(config.option, "lg_coordinator", None) or os.environ.get("LG_COORDINATOR")
     try:
-        if all(name in os.environ for name in _VIRTUAL):
+        if set(_VIRTUAL.findall(text)) <= os.environ.keys():
             board = env.load(file)
         else:
             (board,) = boards.ready([file], home(), start=False, say=lambda line: None)
@@ -74,13 +75,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BENCH] = _Bench(board, coordinator if board.target == "remote" else None)
 
 
-def _is_ours(file: Path) -> bool:
+def _text(file: Path) -> str:
     try:
-        return (
-            re.search(r"^farm:", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) is not None
-        )
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False  # labgrid says so
+        return ""  # labgrid says so
 
 
 def _restore(before: Mapping[str, str]) -> None:
