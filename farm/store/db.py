@@ -239,11 +239,13 @@ class Store:
     ) -> list[StoredTrial]:
         """Trials of a run in the order in which each board ran them, with samples, without raw output."""
         with self.reading("the trials were not read") as db:
-            where = (
-                "WHERE run_id = CAST(? AS TEXT) AND boot.id = ifnull(?, boot.id)"
-                " AND trial.status = ifnull(?, trial.status)"
-            )
-            return rows.trials(db, where, text_in(run_id), boot_id, status)
+            where: str = "WHERE run_id = CAST(? AS TEXT)"
+            values: list[bytes | str | int] = [text_in(run_id)]
+            # conditions only where they are asked for, so that a boot is found by its id and not among all
+            for condition, value in (("boot.id = ?", boot_id), ("trial.status = ?", status)):
+                if value is not None:
+                    where, values = f"{where} AND {condition}", [*values, value]
+            return rows.trials(db, where, *values)
 
     def trial(self, trial_id: int) -> StoredTrial:
         """One trial by its id, with samples, without raw output. Raises UserError if there is none."""
