@@ -35,6 +35,17 @@ variants:
 workloads:
   - {tool: fio, rw: randread, bs: 4k, size: 16M, runtime: 6s}
 """
+AGAINST_ITSELF = """\
+name: calibrated
+boards: [virt-rk3568]
+boots: 2
+trials: 1
+variants:
+  ra64: {baseline: true, knobs: {queue/read_ahead_kb: 64}, expect: {read_ahead_kb: 64}}
+  ra1024: {knobs: {queue/read_ahead_kb: 1024}, expect: {read_ahead_kb: 1024}}
+workloads:
+  - {tool: dd, rw: read, bs: 1M, size: 16M, direct: true}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +106,29 @@ def test_an_independent_script_finds_the_same_medians(lab_home: LabHome, kernels
         found = re.search(rf"\b{variant}\b.*?([0-9.]+) MB/s", theirs)
         assert found, theirs
         assert f"{float(found[1]):.1f}"[:-2] in ours
+
+
+def test_an_aa_run_measures_the_baseline_under_two_names(lab_home: LabHome, tmp_path: Path) -> None:
+    """The first two boots of a block are one of each name, so it is stopped there; what was not done calibrates nothing."""
+    (tmp_path / "aa.yaml").write_text(AGAINST_ITSELF)
+    words = ("--aa", "--seed", "5", "--branch", "next", "--commit", "ra64=1a2b")
+    run = lab_home.start("run", str(tmp_path / "aa.yaml"), *words)
+    wait_for("two boots committed", lambda: "boot 2/4" in (run.stdout.readline() if run.stdout else ""), 200)
+    run.terminate()
+    run.communicate(timeout=60)
+    (name,) = lab_home.rows("SELECT id FROM run ORDER BY started DESC LIMIT 1")[0]
+    assert name.endswith("-calibrated-aa")
+    boots = lab_home.rows(
+        "SELECT variant, status, json_extract(facts, '$.read_ahead_kb'), json_extract(facts, '$.banner') FROM boot "
+        "WHERE run_id = ? ORDER BY variant",
+        name,
+    )
+    assert [variant for variant, *_ in boots] == ["ra64", "ra64-again"]
+    assert {row[1:] for row in boots} == {("ok", 64, boots[0][3])}
+    assert lab_home.rows(
+        "SELECT status, settings ->> '$.aa', settings ->> '$.branch', settings ->> '$.commits.ra64-again' FROM run WHERE id = ?",
+        name,
+    ) == [("interrupted", 1, "next", "1a2b")]
 
 
 def test_qemu_killed_in_a_trial_costs_one_boot_which_is_repeated(lab_home: LabHome, tmp_path: Path) -> None:
