@@ -12,7 +12,8 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from importlib import resources
 
 from farm.board import frames
@@ -162,10 +163,12 @@ def run_batch(
     deadline_s: float | None = None,
     places: Places = Places(),
     quick: bool = False,
+    turn: AbstractContextManager[object] | None = None,
 ) -> BatchResult:
     """Run jobs one after the other at the prompt of the board's shell and return their output.
 
-    Afterwards the shell is at its prompt again. A `quick` batch is packed with less effort.
+    Afterwards the shell is at its prompt again. A `quick` batch is packed with less effort. `turn` is held while jobs
+    run, and neither while they go up nor while their output comes back.
 
     Raises BoardError (step upload or batch) when the board cannot run a
     batch, shows no progress by the deadline of the job that it is at, exceeds deadline_s seconds in all, or sends a
@@ -175,7 +178,8 @@ def run_batch(
         raise ValueError("a batch needs jobs with unique ids")
     end = math.inf if deadline_s is None else time.monotonic() + deadline_s
     packers = _QUICK if quick else _PACKERS
-    return _Batch(Lines(wire, new_marker()), tuple(jobs), on_progress, places, end, packers).run()
+    lines = Lines(wire, new_marker())
+    return _Batch(lines, tuple(jobs), on_progress, places, end, packers, turn or nullcontext()).run()
 
 
 def capture(wire: Wire, script: str, timeout_s: float, *, places: Places = Places()) -> bytes:
@@ -236,6 +240,8 @@ class _Batch:
     places: Places
     end: float
     packers: str
+    turn: AbstractContextManager[object]
+    held: ExitStack = field(default_factory=ExitStack)
     tools: frozenset[str] = frozenset()
     done: int = 0
     frame_count: int = 0
@@ -243,14 +249,20 @@ class _Batch:
     refetched: int = 0
 
     def run(self) -> BatchResult:
+        with self.held:
+            return self._run()
+
+    def _run(self) -> BatchResult:
         limit = max(_SMALLEST_KIND, min(KIND_LIMIT, BATCH_LIMIT // len(self.jobs)))
         self.tools = start(
             self.lines,
             self.places.runtime,
             lambda tools: runtime_script(self.places, tools),
             jobs_script(self.jobs, limit, self.packers),
+            lambda: self.held.enter_context(self.turn),
         )
         manifest = self._wait_for_jobs()
+        self.held.close()
         most = len(self.jobs) * (len(_KINDS) * (limit + 1) + 200)
         if manifest.size > most:
             raise self.lines.error(
@@ -318,8 +330,13 @@ class _Batch:
         found = _AT_WORK.fullmatch(self.lines.ours(line) or b"")
         if not found or (number := int(found[1] or len(self.jobs) + 1)) > len(self.jobs) + 1:
             return False
-        self.done = max(self.done, number - 1)
+        self._reached(max(self.done, number - 1))
         return True
+
+    def _reached(self, done: int) -> None:
+        self.done = done
+        if done == len(self.jobs):
+            self.held.close()
 
     def _position(self) -> str:
         if self.done == len(self.jobs):
@@ -333,7 +350,7 @@ class _Batch:
         done, total = int(found[1]), len(self.jobs)
         if not self.done < done <= total or self.jobs[done - 1].id != found[2].decode():
             return False
-        self.done = done
+        self._reached(done)
         rc = None if found[3] == b"-" else int(found[3])
         self.on_progress(Progress(done, total, self.jobs[done - 1].id, rc, float(found[4])))
         return True

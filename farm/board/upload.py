@@ -184,11 +184,17 @@ def plain(text: str) -> list[str]:
     ]
 
 
-def start(lines: Lines, path: str, runtime: Callable[[frozenset[str]], str], script: str) -> frozenset[str]:
+def start(
+    lines: Lines,
+    path: str,
+    runtime: Callable[[frozenset[str]], str],
+    script: str,
+    ready: Callable[[], object] = lambda: None,
+) -> frozenset[str]:
     """Start script, which says `go`, behind a runtime of functions; returns which tools the board has.
 
-    The runtime for the board's tools is sent only when the file at path on the board is not it already. Raises
-    BoardError.
+    `ready` is called when all of it is on the board, right before it starts, and may take its time. The runtime for the
+    board's tools is sent only when the file at path on the board is not it already. Raises BoardError.
     """
     tools, kept = open_loader(lines, path)
     for what, names in (("checked", DIGESTS), ("fetched", ENCODERS)):
@@ -199,12 +205,21 @@ def start(lines: Lines, path: str, runtime: Callable[[frozenset[str]], str], scr
         script = f". {path}\n{script}"
     else:
         _transfer(lines, text, f's={{unpacked}};echo "$s">{path};eval "$s";s=', tools)
-    _transfer(lines, script, 'eval "{unpacked}"', tools)
+    _transfer(lines, script, 'eval "{unpacked}"', tools, ready)
     return tools
 
 
-def _transfer(lines: Lines, script: str, use: str, tools: frozenset[str]) -> None:
-    """Send script and have it used; with gzip and base64 on the board it goes up compressed. Raises BoardError."""
+def _transfer(
+    lines: Lines,
+    script: str,
+    use: str,
+    tools: frozenset[str],
+    ready: Callable[[], object] = lambda: None,
+) -> None:
+    """Send script and, when `ready` returns, have it used; with gzip and base64 on the board it goes up compressed.
+
+    Raises BoardError.
+    """
     if "base64" in tools:
         packed = gzip.compress(script.encode(), 9, mtime=0) if "gzip" in tools else script.encode()
         pieces = list(base64.b64encode(packed).decode())
@@ -217,8 +232,10 @@ def _transfer(lines: Lines, script: str, use: str, tools: frozenset[str]) -> Non
     wanted = digest("".join(pieces).encode() + b"\n", tool)[:16]
     line = f"x case $({show}|{tool}) in {wanted}*){use.format(unpacked=f'$({unpack})')};;esac"
     size = CHUNK
-    for _ in range(4):
+    for attempt in range(4):
         size = _send(lines, pieces, size)
+        if attempt == 0:
+            ready()
         if _use(lines, line):
             return
         size = max(_SMALLEST_CHUNK, size // 4)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -189,11 +190,21 @@ class BootRunner:
             self.baseline_bus = {name: facts.values[name] for name in proof.BUS if name in facts.values}
         self._say(planned, "measure")
         name = task.board.farm.measure_alone
-        with alone(name, lambda: self._say(planned, f"waits for {name}")):
-            started = time.time()
-            result = run_batch(
-                wire, jobs, on_progress=lambda step: self._progress(planned, step, len(commands))
-            )
+        started = time.time()
+
+        @contextmanager
+        def turn() -> Iterator[None]:
+            nonlocal started
+            with alone(name, lambda: self._say(planned, f"waits for {name}")):
+                started = time.time()
+                yield
+
+        result = run_batch(
+            wire,
+            jobs,
+            on_progress=lambda step: self._progress(planned, step, len(commands)),
+            turn=turn(),
+        )
         return self._judge(record, facts, result, commands, started)
 
     def _progress(self, planned: PlannedBoot, step: Progress, total: int) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,47 @@ def test_output_comes_back_byte_for_byte(shell: str, boot: Boot, places: Places,
     )
     assert result.bytes_down == len(board.seen) and result.bytes_up == len(board.sent)
     assert board.at_prompt() and clean(places)
+
+
+@every_shell
+def test_the_turn_is_held_while_jobs_run_and_not_while_bytes_go_up_or_come_back(
+    shell: str, boot: Boot, places: Places, tmp_path: Path
+) -> None:
+    board, sent = boot(shell), []
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        time.sleep(2.5)  # somebody else has it, for longer than the board's patience
+        sent.append(bytes(board.sent))
+        (tmp_path / "turn").touch()
+        yield
+        (tmp_path / "turn").unlink()
+        sent.append(bytes(board.sent))
+
+    look = f"test -e {tmp_path}/turn && echo mine"
+    result = run_batch(board, [Job("a", look), Job("b", look)], places=places, turn=turn())
+    assert [job.raw["out"] for job in result.jobs] == [b"mine\n", b"mine\n"]
+    up, over = (len(one) for one in sent)
+    assert up > 500
+    assert over - up < 200, "all but the word to start was on the board before"
+    assert not re.search(rb"\bf 0 \d+\n", sent[1])
+    assert re.search(rb"\bf 0 \d+\n", bytes(board.sent))
+
+
+def test_a_turn_is_given_back_when_the_board_dies(boot: Boot, places: Places) -> None:
+    board, held = boot(), []
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        held.append(True)
+        try:
+            yield
+        finally:
+            held.append(False)
+
+    with pytest.raises(BoardError):
+        run_batch(board, [Job("a", f"kill -9 {board.pid}; sleep 5", timeout_s=3)], places=places, turn=turn())
+    assert held == [True, False]
 
 
 @every_shell
