@@ -59,11 +59,11 @@ def test_the_demo_compares_readahead_in_few_seconds_a_boot():
     assert (buffered.target, buffered.bs, buffered.size, buffered.drop_caches) == (
         "raw",
         4 * KIB,
-        16 * MIB,
+        32 * MIB,
         True,
     )
     direct = [(one.rw, one.bs, one.direct) for one in campaign.workloads if isinstance(one, FioWorkload)]
-    assert direct == [("randread", 4 * KIB, True), ("randwrite", 4 * KIB, True)]
+    assert direct == [("randread", 4 * KIB, True)]
     assert campaign.trials * sum(one.seconds(50e6) for one in campaign.workloads) <= 12
     assert all(one.seconds(50e6) <= 2 for one in campaign.workloads)
 

@@ -246,6 +246,9 @@ class FarmBlock(_Block):
         default=3, ge=1, le=100, description="failures in a row after which a board is left out of runs"
     )
     measure_alone: str | None = None
+    at_once: int | None = Field(
+        default=None, ge=1, description="how many boards with this measure_alone may be at work at once"
+    )
     write_rate: float = Field(default=50e6, gt=0, description="bytes/second assumed when planning writes")
     fio: Binary | None = None
     deadlines: Deadlines = Deadlines()

@@ -5,12 +5,30 @@ from __future__ import annotations
 import fcntl
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import IO
 
 from farm.paths import cache
 
 _SAY_EVERY_S = 5.0
+
+
+_GIVE_WAY_S = 0.5  # before a board asks for another boot, so that one that waited is next
+
+
+@contextmanager
+def at_work(name: str | None, most: int | None, waiting: Callable[[], None]) -> Iterator[None]:
+    """Be one of at most `most` boards of all runs of this user that share `name` and are at work.
+
+    What they share may bear a trial beside one boot, but not beside two. Nothing is held where either is None.
+    """
+    if name is None or most is None:
+        yield
+        return
+    time.sleep(_GIVE_WAY_S)
+    with _held([f"{name}.{number}" for number in range(most)], waiting):
+        yield
 
 
 @contextmanager
@@ -23,17 +41,32 @@ def alone(name: str | None, waiting: Callable[[], None] = lambda: None) -> Itera
     if name is None:
         yield
         return
+    with _held([name], waiting):
+        yield
+
+
+@contextmanager
+def _held(names: Sequence[str], waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold one of these."""
     folder = cache() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.lock").open("w") as held:
+    with ExitStack() as stack:
+        files = [
+            stack.enter_context((folder / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.lock").open("w"))
+            for name in names
+        ]
         said = 0.0
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() - said >= _SAY_EVERY_S:
-                    waiting()
-                    said = time.monotonic()
-                time.sleep(0.1)
+        while not any(map(_locked, files)):
+            if time.monotonic() - said >= _SAY_EVERY_S:
+                waiting()
+                said = time.monotonic()
+            time.sleep(0.1)
         yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

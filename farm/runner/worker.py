@@ -16,6 +16,7 @@ from farm.board.strategy import FarmStrategy
 from farm.errors import BoardError, FarmError
 from farm.fleet import places
 from farm.runner import checkup
+from farm.runner.alone import at_work
 from farm.runner.boot import BootRunner, Task
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
 from farm.schedule import PlannedBoot
@@ -110,8 +111,14 @@ def _boot(pipe: Connection, task: Task, runner: BootRunner, planned: PlannedBoot
     Behind the last try the golden image says whose fault it is: a kernel that does not boot says nothing against the
     board, and either way the rest of the run would only be more of it. Raises LeftOut.
     """
-    for attempt in range(tried, tried + task.board.farm.power_cycles):
-        record = runner.run(planned, attempt)
+    block = task.board.farm
+
+    def waiting() -> None:
+        pipe.send(Doing(task.board.name, planned.index, planned.variant, f"waits for {block.measure_alone}"))
+
+    for attempt in range(tried, tried + block.power_cycles):
+        with at_work(block.measure_alone, block.at_once, waiting):
+            record = runner.run(planned, attempt)
         pipe.send(BootDone(record))
         pipe.recv()  # the boot is committed; only then may the next one begin
         if record.status != "failed":

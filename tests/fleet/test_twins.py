@@ -63,6 +63,7 @@ EVERY_TWIN = {
     "farm.soc",
     "farm.synthetic",
     "farm.measure_alone",
+    "farm.at_once",
     "farm.virtual.*",
 }
 FASTBOOT = {
