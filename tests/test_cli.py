@@ -185,8 +185,18 @@ def test_an_env_file_given_as_a_campaign_is_said_and_nothing_else(farm: Farm) ->
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
-        ("boards: [virt-rk3568, virt-mt8395, virt-th1520]", "boards: [nope]", 5, "boards[0]: unknown board 'nope'; known are "),
-        ("boards: [virt-rk3568, virt-mt8395, virt-th1520]", "boards: [a/b.yaml]", 5, "boards[0]: a/b.yaml: no such env file"),
+        (
+            "boards: [virt-rk3568, virt-mt8395, virt-th1520]",
+            "boards: [nope]",
+            5,
+            "boards[0]: unknown board 'nope'; known are ",
+        ),
+        (
+            "boards: [virt-rk3568, virt-mt8395, virt-th1520]",
+            "boards: [a/b.yaml]",
+            5,
+            "boards[0]: a/b.yaml: no such env file",
+        ),
         (
             "baseline: true",
             "baseline: true\n    kernel: nope",
