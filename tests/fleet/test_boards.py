@@ -86,7 +86,7 @@ def unwritable(here: Path) -> Iterator[Path]:
     ail(here, "unit1", 3)
     with busy.hold([env], here, "farm run night"):
         inventory.rows(here)  # what is imported on the way is imported by its owner
-        parents = [one for one in here.parents if one.name.startswith("pytest-")]
+        parents = [one for one in here.parents if one.name.startswith(("pytest-", "popen-"))]
         modes = {one: one.stat().st_mode for one in (here, *here.rglob("*"), *parents)}
         for one in modes:
             one.chmod(0o555 if one.is_dir() else 0o444)
