@@ -1,8 +1,8 @@
 """Ctrl-C at any time: one line, exit code 130, nothing left that runs. Signals come from outside, to real processes."""
 
-import contextlib
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
