@@ -6,7 +6,6 @@ standard output. Lives until SIGTERM. Its children, and ser2net below the export
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
@@ -19,12 +18,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from farm.mortal import die_with
 from farm.virtual.state import start_time
 
 STATE_FILE, LOCK_FILE, LOG_FILE = "coordinator.json", "keeper.lock", "coordinator.log"
 PLACES_FILE = "wanted-places.json"
 EXPORTER = "farm-virtual"
-_PR_SET_PDEATHSIG = 1
 _READY_S = 20.0
 _PAUSE_S = 0.5  # between the end of a child and its next start
 
@@ -40,17 +39,6 @@ def program(name: str) -> str | None:
     if beside.exists():
         return str(beside)
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-
-
-def _die_with(parent: int) -> Callable[[], None]:
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def arm() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return arm
 
 
 def _free_port() -> int:
@@ -83,7 +71,7 @@ class _Child:
             self.process, self.start_at = None, time.monotonic() + _PAUSE_S
         if time.monotonic() >= self.start_at:
             self.process = subprocess.Popen(  # one thread, so the hook is safe
-                self.argv, env=self.env, stdin=subprocess.DEVNULL, preexec_fn=_die_with(os.getpid())
+                self.argv, env=self.env, stdin=subprocess.DEVNULL, preexec_fn=die_with(os.getpid())
             )
             print(f"keeper: {self.name} runs, pid {self.process.pid}", flush=True)
             return True
@@ -155,7 +143,7 @@ def _run(work: Path, config: str, say: Callable[[str], None]) -> int:
             if coordinator.keep():
                 # another process, because gRPC and fork do not go together
                 words = [sys.executable, "-m", "farm.fleet.places", address, PLACES_FILE]
-                maker = subprocess.Popen(words, stdin=subprocess.DEVNULL, preexec_fn=_die_with(os.getpid()))
+                maker = subprocess.Popen(words, stdin=subprocess.DEVNULL, preexec_fn=die_with(os.getpid()))
             if maker is not None and maker.poll() is not None:
                 maker = None
             exporter.keep()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -15,14 +14,13 @@ from multiprocessing.connection import Connection
 from farm.board.strategy import FarmStrategy
 from farm.errors import BoardError, FarmError
 from farm.fleet import places
+from farm.mortal import die_with_parent
 from farm.runner import checkup
 from farm.runner.alone import at_work
 from farm.runner.boot import BootRunner, Task
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
 from farm.schedule import PlannedBoot
 from farm.store.health import HealthRecord
-
-_PR_SET_PDEATHSIG = 1
 
 
 class LeftOut(BoardError):
@@ -176,7 +174,7 @@ def switch_off(task: Task) -> None:
 
 def _die_with_parent() -> None:
     """End when the controller ends, however it ends: by the kernel's word, and by a pipe for what it misses."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     parent = os.getppid()
 
     def watch() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import json
 import logging
@@ -25,6 +24,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from farm.errors import FarmError
+from farm.mortal import die_with
 from farm.virtual import disk, fastboot
 from farm.virtual.fastboot import FastbootStandIn
 from farm.virtual.machine import QMP_SOCKET, TFTP_DIR, VirtualBoard, qemu_argv
@@ -34,20 +34,7 @@ from farm.virtual.state import CONTROL_SOCKET, HELD, LOCK_FILE, LabState, lab_di
 
 log = logging.getLogger("lab")
 
-_PR_SET_PDEATHSIG = 1
 _LONGEST_REQUEST = 1 << 20
-
-
-def _die_with(parent: int) -> Callable[[], None]:
-    """What a child does between fork and exec so that it cannot outlive its parent."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def arm() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the request was made
-            os._exit(1)
-
-    return arm
 
 
 class Unit:
@@ -122,7 +109,7 @@ class Unit:
                     stdout=errors,
                     stderr=errors,
                     pass_fds=(theirs.fileno(),),
-                    preexec_fn=_die_with(os.getpid()),
+                    preexec_fn=die_with(os.getpid()),
                 )
             except OSError:
                 ours.close()

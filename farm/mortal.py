@@ -1,0 +1,32 @@
+"""Processes that do not outlive the one that started them, however that ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends."""
+    _prctl()(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def die_with(parent: int) -> Callable[[], None]:
+    """What a child of the process `parent` does between fork and exec (preexec_fn) so that it cannot outlive it."""
+    prctl = _prctl()  # loaded before the fork
+
+    def arm() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the request was made
+            os._exit(1)
+
+    return arm
+
+
+def _prctl() -> Callable[..., int]:
+    prctl: Callable[..., int] = ctypes.CDLL(None, use_errno=True).prctl
+    return prctl
