@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import resources
 
+from farm.board.batch import Wire, capture
 from farm.errors import BoardError
 from farm.fleet.env import SECTOR
 from farm.parse.extcsd import parse_extcsd
@@ -68,6 +69,12 @@ def probe_script(controller: str, knobs: Mapping[str, str]) -> str:
     text = text.replace("KNOBS\n", "\n".join(lines_of_knobs) + "\n")
     lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
     return f"CONTROLLER={shlex.quote(controller)}\n" + "\n".join(lines) + "\n"
+
+
+def ask(wire: Wire, controller: str, knobs: Mapping[str, str], timeout_s: float) -> Facts:
+    """What the board at this shell says of itself once the knobs are set; see `probe_script`. Raises BoardError."""
+    said = capture(wire, probe_script(controller, knobs), timeout_s)
+    return parse_probe(said.decode("utf-8", "replace"))
 
 
 def _sections(text: str) -> dict[str, list[str]]:

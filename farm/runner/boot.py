@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import Any
 
 from farm.board import binary, proof
 from farm.board import bundle as bundles
-from farm.board.batch import BatchResult, Job, Progress, capture, run_batch
+from farm.board.batch import BatchResult, Job, Progress, run_batch
 from farm.board.bundle import Bundle
 from farm.board.console import BoardDied, ConsoleWire
-from farm.board.facts import Fact, Facts, parse_probe, probe_script
+from farm.board.facts import Fact, Facts, ask
 from farm.board.flash.slots import Slots
 from farm.board.safety import UnsafeError, check_disk, writable
 from farm.board.strategy import FarmStrategy, cause, explain
@@ -25,6 +25,7 @@ from farm.fleet.env import BoardEnv, Rockusb, SdMux, UBootWrite
 from farm.runner.alone import alone
 from farm.runner.judge import judge
 from farm.runner.messages import Doing, Message, TrialDone
+from farm.runner.parts import parts
 from farm.schedule import PlannedBoot
 from farm.store.records import BootRecord, TrialRecord
 from farm.workload import command as command_for
@@ -55,20 +56,14 @@ class Task:
 
 
 def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Path) -> Bundle:
-    """The files of a variant for a board; what the variant does not name comes from the golden image.
-
-    A variant with a kernel of its own gets no modules of the golden kernel. Raises UserError.
-    """
-    beside, golden = campaign.source.parent, board.farm.golden
-    own_kernel = variant.kernel is not None and variant.kernel != golden.kernel
-    modules = variant.modules or (None if own_kernel else golden.modules)
-    initrd = variant.initrd or golden.initrd
-    dtb = variant.dtb or golden.dtb
+    """The files of a variant for a board, see `parts`. Raises UserError."""
+    beside = campaign.source.parent
+    files = {part: board.image(name, beside=beside) for part, name in parts(board, variant).items()}
     made = bundles.make(
-        kernel=board.image(variant.kernel or golden.kernel, beside=beside),
-        initrd=board.image(initrd, beside=beside) if initrd else None,
-        dtb=board.image(dtb, beside=beside) if dtb else None,
-        modules=board.image(modules, beside=beside) if modules else None,
+        kernel=files["kernel"],
+        initrd=files.get("initrd"),
+        dtb=files.get("dtb"),
+        modules=files.get("modules"),
         args=" ".join(part for part in (board.farm.args, variant.args) if part),
         work=work,
         modules_in_initrd=board.farm.modules == "cpio",
@@ -79,6 +74,14 @@ def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Pat
         except UserError as problem:
             raise UserError(problem.message, file=board.path, key=f"farm.{problem.key}") from None
     return made
+
+
+def as_failed(record: BootRecord, found: BaseException, error: FarmError, tail: Iterable[str]) -> BootRecord:
+    """The record of a boot that broke, with an event for it: `found` is what broke, `error` what people are told."""
+    kind = found.kind if isinstance(found, BoardDied) else getattr(found, "step", "") or "board"
+    event = {"kind": kind, "line": str(error), "tail": list(tail)}
+    reason = error.reason if isinstance(error, BoardError) else str(error)
+    return replace(record, status="failed", reason=reason, events=(*record.events, event))
 
 
 class BootRunner:
@@ -115,12 +118,7 @@ class BootRunner:
                 # trying again cannot help, and must not: nothing is written to a disk in doubt
                 self._recover(record)
                 raise error from problem
-            kind = found.kind if isinstance(found, BoardDied) else getattr(found, "step", "") or "board"
-            record = replace(
-                record,
-                reason=str(getattr(error, "reason", error)),
-                events=(*record.events, {"kind": kind, "line": str(error), "tail": list(watch.tail)}),
-            )
+            record = as_failed(record, found, error, watch.tail)
             self._recover(record)
         finally:
             troubles = tuple(asdict(one) for one in watch.troubles.values())
@@ -172,9 +170,8 @@ class BootRunner:
         )
         self._say(planned, "facts")
         wire = ConsoleWire(strategy.watched)
-        limit = task.board.farm.deadlines.facts
-        script = probe_script(task.board.farm.disk.controller, variant.knobs)
-        facts = parse_probe(capture(wire, script, limit).decode("utf-8", "replace"))
+        block = task.board.farm
+        facts = ask(wire, block.disk.controller, variant.knobs, block.deadlines.facts)
         record = replace(record, facts=dict(facts.values) | {"mmc_lines": list(facts.mmc_lines)})
         if doubts := self._doubts(variant, bundle, facts):
             # whatever runs there, its disk is none of our business

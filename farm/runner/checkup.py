@@ -13,7 +13,7 @@ from pathlib import Path
 from farm.board import proof
 from farm.board.batch import capture
 from farm.board.console import ConsoleWire
-from farm.board.facts import Fact, Facts, parse_probe, probe_script
+from farm.board.facts import Fact, Facts, ask
 from farm.board.safety import UnsafeError, check_disk, writable
 from farm.board.strategy import FarmStrategy, explain
 from farm.errors import BoardError, FarmError
@@ -103,10 +103,8 @@ def check(
             yield Step(name, True, text + detail, time.monotonic() - began)
         began = time.monotonic()
         try:
-            script = probe_script(board.farm.disk.controller, {})
             wire = ConsoleWire(strategy.watched)
-            raw = capture(wire, script, board.farm.deadlines.facts)
-            facts = parse_probe(raw.decode("utf-8", "replace"))
+            facts = ask(wire, board.farm.disk.controller, {}, board.farm.deadlines.facts)
             probed = (began, time.monotonic())
             yield from _look(board, strategy, facts, began, last)
             if board.farm.virtual is None or board.farm.virtual.icount is None:

@@ -12,15 +12,14 @@ from statistics import median
 from typing import Any, Literal
 
 from farm import __version__
-from farm.board.batch import capture
 from farm.board.bundle import Bundle
 from farm.board.console import ConsoleWire
-from farm.board.facts import Facts, parse_probe, probe_script
+from farm.board.facts import Facts, ask
 from farm.board.strategy import FarmStrategy, Status, cause, explain
 from farm.campaign import Campaign, Variant
-from farm.errors import BoardError, FarmError, UserError
+from farm.errors import FarmError, UserError
 from farm.fleet.env import BoardEnv
-from farm.runner.boot import BootRunner, Task, make_bundle
+from farm.runner.boot import BootRunner, Task, as_failed, make_bundle
 from farm.runner.controller import new_run_id
 from farm.schedule import PlannedBoot
 from farm.store.db import Store
@@ -167,9 +166,9 @@ class Desk:
         life = (self.strategy.lives, variant.name)
         if self._facts is None or self._facts[0] != life:
             self._life = life
-            script = probe_script(self.board.farm.disk.controller, variant.knobs)
-            raw = capture(ConsoleWire(self.strategy.watched), script, self.board.farm.deadlines.facts)
-            self._facts = life, parse_probe(raw.decode("utf-8", "replace"))
+            block, wire = self.board.farm, ConsoleWire(self.strategy.watched)
+            found = ask(wire, block.disk.controller, variant.knobs, block.deadlines.facts)
+            self._facts = life, found
         return self._facts[1]
 
     def measure(self, variant: Variant, workload: Workload, trials: int, source: Path) -> Measured:
@@ -279,19 +278,8 @@ class Desk:
         """The boot goes on record as failed, and the next measurement gets a new one."""
         found, error = cause(problem), self.explain(problem)
         if not isinstance(found, UserError):
-            tail = list(self.strategy.watched.watch.tail)
-            event = {
-                "kind": getattr(found, "kind", "") or getattr(found, "step", "") or "board",
-                "line": str(error),
-            }
-            reason = error.reason if isinstance(error, BoardError) else str(error)
-            self._boot = replace(
-                boot,
-                status="failed",
-                reason=reason,
-                ended=time.time(),
-                events=(*boot.events, {**event, "tail": tail}),
-            )
+            failed = as_failed(boot, found, error, self.strategy.watched.watch.tail)
+            self._boot = replace(failed, ended=time.time())
             self.commit()
         try:
             self.strategy.recover()

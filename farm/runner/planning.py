@@ -9,14 +9,16 @@ from farm.board.kernel_image import banner
 from farm.campaign import Campaign, Variant
 from farm.errors import UserError
 from farm.fleet import env
+from farm.fleet.choice import Wish
 from farm.fleet.env import Area, BoardEnv, Fastboot, Flash, Kexec, Netboot
 from farm.plan import BoardFacts, Plan, ScratchArea, plan
+from farm.runner.parts import parts
 
 
 def check_boards(campaign: Campaign) -> None:
     """Raise UserError, pointing into the campaign, for a board that has no env file; tags are looked up later."""
     for number, name in enumerate(campaign.boards):
-        if "=" in name and "/" not in name:
+        if Wish(name).tag:
             continue
         try:
             env.find(name)
@@ -83,7 +85,7 @@ def _area(name: str, area: Area | None) -> ScratchArea | None:
 
 def images_of(campaign: Campaign, board: BoardEnv) -> set[str]:
     """Names of the images, or paths, that the campaign boots on this board."""
-    return {name for variant in campaign.variants.values() for name in _names(board, variant)}
+    return {name for variant in campaign.variants.values() for name in parts(board, variant).values()}
 
 
 def missing(campaign: Campaign, boards: Sequence[BoardEnv]) -> list[str]:
@@ -99,7 +101,7 @@ def missing(campaign: Campaign, boards: Sequence[BoardEnv]) -> list[str]:
 
 
 def _check_kernel(campaign: Campaign, board: BoardEnv, variant: Variant) -> None:
-    name = variant.kernel or board.farm.golden.kernel
+    name = parts(board, variant)["kernel"]
     if _look(campaign, board, name) is not None:
         return
     try:
@@ -110,18 +112,6 @@ def _check_kernel(campaign: Campaign, board: BoardEnv, variant: Variant) -> None
         raise UserError(str(problem), file=board.path, key="farm.golden.kernel") from None
 
 
-def _names(board: BoardEnv, variant: Variant) -> list[str]:
-    golden = board.farm.golden
-    own_kernel = variant.kernel is not None and variant.kernel != golden.kernel
-    names = (
-        variant.kernel or golden.kernel,
-        variant.initrd or golden.initrd,
-        variant.dtb or golden.dtb,
-        variant.modules or (None if own_kernel else golden.modules),
-    )
-    return [name for name in names if name is not None]
-
-
 def _look(campaign: Campaign, board: BoardEnv, name: str) -> UserError | None:
     try:
         board.image(name, beside=campaign.source.parent)
@@ -130,20 +120,14 @@ def _look(campaign: Campaign, board: BoardEnv, name: str) -> UserError | None:
     return None
 
 
-def _key(variant: Variant, name: str) -> str:
-    """The key of the variant that names this image, empty where it is the env's golden one."""
-    keys = ("kernel", "initrd", "dtb", "modules")
-    return next((key for key in keys if getattr(variant, key) == name), "")
-
-
 def _size(campaign: Campaign, board: BoardEnv, variant: Variant) -> int:
     total = 0
-    for name in _names(board, variant):
+    for part, name in parts(board, variant).items():
         problem = _look(campaign, board, name)
         if problem is None:
             total += board.image(name, beside=campaign.source.parent).stat().st_size
         elif name not in board.images:
-            if key := _key(variant, name):
-                raise campaign.complain(problem.message, "variants", variant.name, key)
+            if getattr(variant, part) == name:
+                raise campaign.complain(problem.message, "variants", variant.name, part)
             raise UserError(problem.message, file=board.path, key="farm.golden")
     return total
