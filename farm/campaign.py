@@ -200,6 +200,11 @@ class Campaign(BaseModel):
         """How often the run looks whether a board is settled; 1, at the end, where the boots are fixed."""
         return (self.boots - self.least_boots) // 2 + 1
 
+    @property
+    def own_bands(self) -> dict[str, float | Literal["measured"]]:
+        """The bands of workloads that have one of their own."""
+        return {one.name: one.band for one in self.workloads if one.band is not None}
+
     def band_for(self, workload: Workload) -> float | Literal["measured"]:
         """The band that holds for a workload: its own, else the campaign's."""
         return self.band if workload.band is None else workload.band

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
@@ -113,6 +112,7 @@ def plan(
     from farm.report import calibration
     from farm.report.plan import render_plan
     from farm.runner.planning import check_boards, missing, plan_run
+    from farm.schedule import seed_of
     from farm.store.db import Store
 
     loaded = load_campaign(campaign)
@@ -127,7 +127,7 @@ def plan(
         with Store.open(_database()) as store:
             known = calibration.newest(store, loaded, names)
     calibration.check(loaded, known)
-    made = plan_run(loaded, envs, _seed(seed, loaded.seed), known, shares=choice.shares(asked, envs))
+    made = plan_run(loaded, envs, seed_of(seed, loaded.seed), known, shares=choice.shares(asked, envs))
     for sentence in missing(loaded, envs):
         _say(sentence)
     if as_json:
@@ -143,10 +143,6 @@ def _seconds(option: str, text: str) -> float:
         return duration(text)
     except ValueError as problem:
         raise UserError(f"{option}: {problem}") from None
-
-
-def _seed(asked: int | None, campaigns: int | None) -> int:
-    return next((seed for seed in (asked, campaigns) if seed is not None), secrets.randbelow(2**31))
 
 
 @app.command(epilog="Example: farm run envs/campaigns/kernels.yaml --board board=rk3568 --count 3 --check")

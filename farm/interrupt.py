@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from types import FrameType
 
 EXIT_CODE = 130
 SENTENCE = "farm: interrupted"
@@ -12,24 +14,24 @@ SENTENCE = "farm: interrupted"
 def at_once() -> None:
     """From now on Ctrl-C ends the process where it stands: for imports and exit, when there is nothing to tidy up."""
 
-    def ring(signum: int, frame: object) -> None:
+    def ring(signum: int, frame: FrameType | None) -> None:
         os.write(2, f"{SENTENCE}\n".encode())
         os._exit(EXIT_CODE)
 
-    if (
-        signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
-    ):  # else it was pressed, and said, or is not for us
-        signal.signal(signal.SIGINT, ring)
+    _on_interrupt(ring)
 
 
 def in_order() -> None:
     """From now on the first Ctrl-C raises KeyboardInterrupt; further ones do not cut short what tidies up behind it."""
 
-    def ring(signum: int, frame: object) -> None:
+    def ring(signum: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    if (
-        signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
-    ):  # `nohup farm run &` in a script is not to be ended by it
+    _on_interrupt(ring)
+
+
+def _on_interrupt(ring: Callable[[int, FrameType | None], None]) -> None:
+    # where it is ignored, it was pressed already, or is not for us: a script's `nohup farm run &`
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, ring)

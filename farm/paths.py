@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 
+def stamp(path: Path) -> tuple[int, int, int]:
+    """Inode, size and time of a file: what changes when it is written or replaced. Raises OSError."""
+    there = path.stat()
+    return there.st_ino, there.st_size, there.st_mtime_ns
+
+
 def home() -> Path:
     """Directory of database, logs and lab state: `FARM_HOME`, else `.farm` in the current directory."""
     return Path(os.environ.get("FARM_HOME") or ".farm").absolute()

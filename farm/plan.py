@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from farm.analysis.noise import Calibration, Calibrations
+from farm.analysis.power import MIN_BOOTS
 from farm.campaign import Campaign, Variant
 from farm.schedule import PlannedBoot, schedule
 from farm.units import format_size
@@ -16,8 +17,6 @@ from farm.workload.lint import Lint, lint
 from farm.workload.model import FioWorkload, Target, Workload
 
 TOO_FEW = "too-few-boots"
-LEAST_BOOTS = 4
-"""Boots per variant under which a comparison is always inconclusive."""
 
 # Guesses for the time left, not for anything measured: what a slow card reads, what it does in small random
 # requests a second, and what a trial costs beside its run.
@@ -193,14 +192,14 @@ def _thin(campaign: Campaign, boards: Sequence[BoardPlan]) -> Iterator[Finding]:
     """What is to be said of equal boards that get too few blocks each, since a comparison never crosses boards."""
     for one in boards:
         each = len(one.boots) // len(campaign.variants)
-        if one.shares_with and each < LEAST_BOOTS <= campaign.boots:
+        if one.shares_with and each < MIN_BOOTS <= campaign.boots:
             names = (one.board.name, *one.shares_with)
             yield Finding(
                 Lint(
                     TOO_FEW,
                     f"{one.board.name} gets {each} of {campaign.boots} boots per variant, as {len(names)} equal boards "
                     "share them, and can only end as inconclusive",
-                    f"write boots: {LEAST_BOOTS * len(names)} or more, or take fewer boards",
+                    f"write boots: {MIN_BOOTS * len(names)} or more, or take fewer boards",
                 ),
                 (),
             )
@@ -370,7 +369,7 @@ def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding
             ):
                 found.setdefault(entry, {})[one.name] = None
     findings = [Finding(entry, tuple(names)) for entry, names in found.items()]
-    if campaign.boots < LEAST_BOOTS:
+    if campaign.boots < MIN_BOOTS:
         findings.append(
             Finding(
                 Lint(

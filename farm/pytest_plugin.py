@@ -10,7 +10,6 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping
@@ -215,8 +214,8 @@ def _take(bench: _Bench, address: str, place: str) -> None:
     from farm.fleet import places
 
     found = places.seen(address).get(place)
-    host = os.environ.get("LG_HOSTNAME") or socket.gethostname()
-    if found is not None and found.holder == f"{host}/{os.environ.get('LG_USERNAME') or getpass.getuser()}":
+    user = os.environ.get("LG_USERNAME") or getpass.getuser()
+    if found is not None and found.holder == f"{places.hostname()}/{user}":
         os.environ["LG_COORDINATOR"] = address
         return
     places.use(address)

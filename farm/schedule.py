@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -34,3 +35,16 @@ def schedule(variants: Sequence[str], boots: int, seed: int) -> tuple[PlannedBoo
         for variant in (*forward, *reversed(forward)):
             order.append(PlannedBoot(len(order), block, variant))
     return tuple(order)
+
+
+def by_block(boots: Iterable[PlannedBoot]) -> dict[int, set[int]]:
+    """The indexes of the boots of each block."""
+    found: dict[int, set[int]] = {}
+    for boot in boots:
+        found.setdefault(boot.block, set()).add(boot.index)
+    return found
+
+
+def seed_of(*given: int | None) -> int:
+    """The first seed that was given, else a new one."""
+    return next((seed for seed in given if seed is not None), secrets.randbelow(2**31))

@@ -170,9 +170,9 @@ def run_batch(
     Afterwards the shell is at its prompt again. A `quick` batch is packed with less effort. `turn` is held while jobs
     run, and neither while they go up nor while their output comes back.
 
-    Raises BoardError (step upload or batch) when the board cannot run a
-    batch, shows no progress by the deadline of the job that it is at, exceeds deadline_s seconds in all, or sends a
-    frame damaged again and again. Raises ValueError for no jobs or ids that are not unique.
+    Raises BoardError (step upload or batch) when the board cannot run a batch, shows no progress by the deadline of the
+    job that it is at, exceeds deadline_s seconds in all, or sends a frame damaged again and again. Raises ValueError for
+    no jobs or ids that are not unique.
     """
     if not jobs or len({job.id for job in jobs}) != len(jobs):
         raise ValueError("a batch needs jobs with unique ids")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from farm.board.kernel_image import banner
 from farm.errors import UserError
+from farm.paths import stamp
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,14 @@ class _Content:
 def _content(path: Path, remedy: str = "") -> _Content:
     """Size and sums of a file. Raises UserError where it cannot be read."""
     try:
-        found = path.stat()
-        return _sums(path, found.st_ino, found.st_size, found.st_mtime_ns)
+        return _sums(path, stamp(path))
     except OSError as problem:
         raise UserError(f"cannot be read ({problem.strerror}){remedy}", file=path) from None
 
 
 @lru_cache(maxsize=256)
-def _sums(path: Path, inode: int, size: int, mtime_ns: int) -> _Content:
-    # once for all boards and variants that share the file; it is known again by what changes when it is replaced
+def _sums(path: Path, as_of: tuple[int, int, int]) -> _Content:
+    # once for all boards and variants that share the file
     length, crc32, sha256 = 0, 0, hashlib.sha256()
     with path.open("rb") as stream:
         while data := stream.read(1 << 20):

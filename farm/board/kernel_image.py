@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from farm.errors import UserError
+from farm.paths import stamp
 
 # linux_banner of init/version-timestamp.c: release, compiler and UTS_VERSION, then a newline. The printk
 # formats beside it contain "%s" where the banner has a digit. Since 6.1 init/version.c leaves a weak banner beside
@@ -70,14 +71,13 @@ def banner(path: Path) -> str:
     could say which of them has to run.
     """
     try:
-        there = path.stat()
-        return _banner(path, there.st_ino, there.st_size, there.st_mtime_ns)
+        return _banner(path, stamp(path))
     except OSError as problem:
         raise UserError(f"cannot be read ({problem.strerror}); give a kernel image", file=path) from None
 
 
 @lru_cache(maxsize=64)
-def _banner(path: Path, inode: int, size: int, mtime_ns: int) -> str:
+def _banner(path: Path, as_of: tuple[int, int, int]) -> str:
     # unpacking a kernel takes a second, and boards and variants share kernels
     data = path.read_bytes()
     found = {match.group() for match in _BANNER.finditer(data)}

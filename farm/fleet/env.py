@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from farm import yamlfile
 from farm.errors import UserError
+from farm.paths import stamp
 from farm.quantity import Size
 from farm.virtual.machine import VirtualBoard
 
@@ -347,17 +348,17 @@ def load(board: str, variables: Mapping[str, str] | None = None) -> BoardEnv:
     given = os.environ if variables is None else variables
     named = frozenset((name, value) for name, value in given.items() if name.startswith("LG_"))
     try:
-        found = path.stat()
+        as_of = stamp(path)
     except OSError as problem:
         raise UserError(f"cannot be read ({problem.strerror}); give a readable env file", file=path) from None
-    return _load(path, path.absolute(), named, found.st_ino, found.st_size, found.st_mtime_ns)
+    return _load(path, path.absolute(), named, as_of)
 
 
 @lru_cache(maxsize=1024)
 def _load(
-    path: Path, whole: Path, variables: frozenset[tuple[str, str]], inode: int, size: int, mtime_ns: int
+    path: Path, whole: Path, variables: frozenset[tuple[str, str]], as_of: tuple[int, int, int]
 ) -> BoardEnv:
-    # once for all that a run asks of a board; the file is known again by what changes with it
+    # once for all that a run asks of a board
     env = yamlfile.load(path, EnvFile, variables=dict(variables))
     if "main" not in env.targets:
         raise UserError("has no target called main; farm drives targets.main", file=path, key="targets")

@@ -67,7 +67,8 @@ def read(path: Path) -> Mapping[str, Declared]:
     return yamlfile.load(path, PlacesFile).root
 
 
-def _host() -> str:
+def hostname() -> str:
+    """What labgrid calls this machine."""
     return os.environ.get("LG_HOSTNAME") or socket.gethostname()
 
 
@@ -85,9 +86,9 @@ def owner() -> str:
     Workers go by the name of their controller, which is in their environment.
     """
     if _OURS.fullmatch(os.environ.get("LG_USERNAME", "")):
-        return f"{_host()}/{os.environ['LG_USERNAME']}"
+        return f"{hostname()}/{os.environ['LG_USERNAME']}"
     pid = os.getpid()
-    return f"{_host()}/farm-{_boot()}-{_namespace()}-{pid}-{start_time(pid)}"
+    return f"{hostname()}/farm-{_boot()}-{_namespace()}-{pid}-{start_time(pid)}"
 
 
 def gone(holder: str) -> bool:
@@ -97,7 +98,7 @@ def gone(holder: str) -> bool:
     """
     host, _, user = holder.partition("/")
     found = _OURS.fullmatch(user)
-    if found is None or host != _host():
+    if found is None or host != hostname():
         return False
     boot, namespace, pid, started = found[1], int(found[2]), int(found[3]), int(found[4])
     return boot == _boot() and namespace == _namespace() and start_time(pid) != started

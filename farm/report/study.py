@@ -88,9 +88,7 @@ def study(store: Store, run: str, *, baseline: str | None = None, unconfirmed: b
     variants = variants_of(record, boots)
     base = compare_view.baseline_of(record, variants, baseline)
     campaign = campaign_of(record)
-    bands: dict[str, Band] = {}
-    if campaign is not None:
-        bands = {one.name: one.band for one in campaign.workloads if one.band is not None}
+    bands: Mapping[str, Band] = campaign.own_bands if campaign else {}
     main = judge(store, record, boots, BANDWIDTH, baseline=base, bands=bands)
     if np.isnan(main[0].rows.measured).all():
         main = judge(store, record, boots, TIMES, baseline=base, bands=bands) or main

@@ -12,8 +12,6 @@ from typing import IO
 from farm.paths import cache
 
 _SAY_EVERY_S = 5.0
-
-
 _GIVE_WAY_S = 0.5  # before a board asks for another boot, so that one that waited is next
 
 

@@ -29,7 +29,7 @@ from farm.runner.looks import Looks
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Joined, Message, Ready
 from farm.runner.planning import plan_run
 from farm.runner.sharing import Pool
-from farm.schedule import PlannedBoot, schedule
+from farm.schedule import PlannedBoot, by_block, schedule
 from farm.store.db import Store
 from farm.store.health import HealthRecord
 from farm.store.records import RunRecord, RunStatus
@@ -159,8 +159,9 @@ class _Run:
         settings = dict(self.store.run(self.id).settings)
         if bands and any(bands.values()):
             settings["measured_bands"] = {**bands, **settings.get("measured_bands", {})}
+        shares = {**settings.get("shares", {}), **(self.crew.shares if self.crew else {})}
         self.store.set_settings(
-            self.id, {**settings, **_of_boards(self.boards.values(), self.crew, settings)}
+            self.id, {**settings, **of_boards(self.boards.values(), settings), "shares": shares}
         )
 
     def _pool(self, members: Sequence[str]) -> Pool:
@@ -276,9 +277,7 @@ class _Record:
     """What a run that goes on has of each block already."""
 
     def __init__(self, store: Store, run_id: str, planned: Sequence[PlannedBoot]) -> None:
-        self.boots: dict[int, set[int]] = {}
-        for boot in planned:
-            self.boots.setdefault(boot.block, set()).add(boot.index)
+        self.boots = by_block(planned)
         self.through: dict[tuple[str, int], set[int]] = {}
         for record in store.boots(run_id):
             if record.status != "failed":
@@ -295,8 +294,8 @@ class _Record:
         return Pool([one for one in blocks if one not in whole], begun=begun, had=Counter(whole.values()))
 
 
-def _of_boards(boards: Iterable[BoardEnv], crew: Crew | None, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run's settings say of its boards, those of before included; `shares` has what equal boards have in common."""
+def of_boards(boards: Iterable[BoardEnv], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's settings say of its boards, with those that the settings `before` have."""
     boards = list(boards)
     return {
         "boards": list(dict.fromkeys([*before.get("boards", ()), *(board.name for board in boards)])),
@@ -305,7 +304,6 @@ def _of_boards(boards: Iterable[BoardEnv], crew: Crew | None, before: Mapping[st
             **before.get("synthetic", {}),
             **{board.name: board.farm.synthetic for board in boards if board.farm.synthetic},
         },
-        "shares": {**before.get("shares", {}), **(crew.shares if crew else {})},
     }
 
 
@@ -335,7 +333,8 @@ def _record(
             "trials": campaign.trials,
             "band": campaign.band,
             "source": str(campaign.source),
-            **_of_boards(boards, crew, {}),
+            **of_boards(boards, {}),
+            "shares": dict(crew.shares) if crew else {},
             **settings,
         },
     )
@@ -399,6 +398,7 @@ def _serve(workers: list[_Worker], store: Store, tell: Callable[[Message], None]
         for one in workers:
             if one.over is None and not one.waits and time.monotonic() > one.heard + one.patience:
                 one.process.kill()
+                one.process.join(5)
                 _give_up(one, f"its process said nothing for {one.patience:.0f} s and was killed", tell, of)
         for one in workers:
             if one.waits and one.over is None:
@@ -450,7 +450,6 @@ def _hear(one: _Worker, store: Store, tell: Callable[[Message], None], of: Suppl
 
 def _give_up(one: _Worker, reason: str, tell: Callable[[Message], None], of: Supply) -> None:
     # not on record against the board: it was our own process that failed
-    one.process.join(5)
     power = "its board is switched off" if of.off(one.board) else "its board could not be switched off"
     reason = f"{reason}; {power}"
     one.over = BoardOver(one.board, reason, BoardError.exit_code)

@@ -20,7 +20,7 @@ from farm.campaign import Campaign, Variant
 from farm.errors import FarmError, UserError
 from farm.fleet.env import BoardEnv
 from farm.runner.boot import BootRunner, Task, as_failed, make_bundle
-from farm.runner.controller import new_run_id
+from farm.runner.controller import new_run_id, of_boards
 from farm.schedule import PlannedBoot
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, TrialRecord
@@ -263,12 +263,8 @@ class Desk:
                 settings={
                     "baseline": baseline,
                     "variants": [one.name for one in variants],
-                    "boards": [self.board.name],
                     "order": "tests",
-                    "socs": {self.board.name: self.board.farm.soc},
-                    "synthetic": {self.board.name: self.board.farm.synthetic}
-                    if self.board.farm.synthetic
-                    else {},
+                    **of_boards([self.board], {}),
                 },
             )
         )

@@ -9,7 +9,7 @@ from farm.analysis.compare import settled
 from farm.campaign import Campaign
 from farm.report.verdicts import BANDWIDTH, judge
 from farm.runner.messages import Message, Settled
-from farm.schedule import PlannedBoot
+from farm.schedule import PlannedBoot, by_block
 from farm.store.db import Store
 
 
@@ -30,9 +30,7 @@ class Looks:
         tell: Callable[[Message], None],
     ) -> None:
         self._store, self._run_id, self._campaign, self._tell = store, run_id, campaign, tell
-        self._blocks: dict[int, set[int]] = {}
-        for boot in planned:
-            self._blocks.setdefault(boot.block, set()).add(boot.index)
+        self._blocks = by_block(planned)
 
     def settled(self, board: str) -> bool:
         """Whether this board is through before its last block. Looks, if it is time to. Raises StoreError."""
@@ -48,8 +46,8 @@ class Looks:
         per_variant = 2 * len(whole)
         if torn or not self._campaign.least_boots <= per_variant < self._campaign.boots:
             return False
-        bands = {one.name: one.band for one in self._campaign.workloads if one.band is not None}
-        judged = judge(self._store, run, boots, BANDWIDTH, baseline=self._campaign.baseline, bands=bands)
+        of = self._campaign
+        judged = judge(self._store, run, boots, BANDWIDTH, baseline=of.baseline, bands=of.own_bands)
         verdicts = [verdict for one in judged for verdict in one.verdicts.values()]
         if not verdicts or not settled(verdicts):
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -32,6 +31,7 @@ from farm.runner.messages import BootDone, Message
 from farm.runner.planning import check_boards, images_of, plan_run
 from farm.runner.progress import ProgressView
 from farm.runner.purpose import Purpose
+from farm.schedule import seed_of
 from farm.store.db import Store
 from farm.units import format_duration
 
@@ -179,8 +179,8 @@ class _Session:
                 seed = record.seed
                 if settings.get("confirm") and not record.settings.get("confirm"):
                     store.set_settings(resume, {**record.settings, "confirm": True})
-            elif seed is None:
-                seed = campaign.seed if campaign.seed is not None else secrets.randbelow(2**31)
+            else:
+                seed = seed_of(seed, campaign.seed)
             calibrations = newest(store, campaign, names)
             if resume is None and "measured_bands" not in settings:
                 bands = measured_bands(campaign, calibrations)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-WORTH = 2
-"""Blocks that a board has to get before its comparison can end in a verdict: four boots per variant."""
+from farm.analysis.power import MIN_BOOTS
 
-
-def share(blocks: int, boards: int) -> tuple[int, ...]:
-    """How many blocks each of so many equal boards gets that are equally fast, while none drops out and none joins."""
-    each, more = divmod(blocks, boards)
-    return tuple(each + (number < more) for number in range(boards))
+WORTH = MIN_BOOTS // 2
+"""Blocks, of two boots per variant, that a board has to get before its comparison can end in a verdict."""
 
 
 class Pool:
