@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
@@ -36,6 +38,15 @@ def parse_size(value: object) -> int:
     if size != int(size):
         raise ValueError(f"'{printable(str(value), 40)}' is not a whole number of bytes")
     return int(size)
+
+
+def overlapping(ranges: Mapping[str, tuple[int, int]]) -> tuple[str, str] | None:
+    """Names of two of these ranges, each a start and a size in bytes, that have bytes in common."""
+    ordered = sorted((start, start + size, name) for name, (start, size) in ranges.items())
+    for (_, end, first), (start, _, second) in pairwise(ordered):
+        if start < end:
+            return first, second
+    return None
 
 
 def duration(value: object) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from farm import yamlfile
 from farm.errors import UserError
 from farm.paths import stamp
-from farm.quantity import Size
+from farm.quantity import Size, overlapping
 from farm.virtual.machine import VirtualBoard
 
 SECTOR = 512
@@ -65,8 +64,8 @@ class Scratch(_Block):
 
     @model_validator(mode="after")
     def _check(self) -> Scratch:
-        raw, files = self.raw, self.files
-        if raw and files and raw.start < files.start + files.size and files.start < raw.start + raw.size:
+        areas = {"raw": self.raw, "files": self.files}
+        if overlapping({name: (area.start, area.size) for name, area in areas.items() if area}):
             raise ValueError(
                 "raw and files overlap, so writes to one would destroy the other; move one of them"
             )
@@ -108,13 +107,12 @@ class _Raw(_Block):
 
     @model_validator(mode="after")
     def _check(self) -> _Raw:
-        ranges = sorted((slot.start, slot.start + slot.size, name) for name, slot in self.slots.items())
-        for (_, end, first), (start, _, second) in pairwise(ranges):
-            if start < end:
-                raise ValueError(f"slots {first} and {second} overlap; move one of them")
-        if ranges and ranges[0][0] < 34 * SECTOR:
+        if found := overlapping({name: (slot.start, slot.size) for name, slot in self.slots.items()}):
+            raise ValueError(f"slots {found[0]} and {found[1]} overlap; move one of them")
+        lowest = min(self.slots, key=lambda name: self.slots[name].start, default=None)
+        if lowest is not None and self.slots[lowest].start < 34 * SECTOR:
             raise ValueError(
-                f"slot {ranges[0][2]} starts below {34 * SECTOR} bytes, where a partition table lies; move it up"
+                f"slot {lowest} starts below {34 * SECTOR} bytes, where a partition table lies; move it up"
             )
         if "kernel" not in self.slots:
             raise ValueError("slots have no kernel; say where the kernel may be written")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -19,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from farm.quantity import Size
+from farm.quantity import Size, overlapping
 from farm.units import format_size
 
 Content = Literal["blank", "ext2", "ext4"]
@@ -127,10 +126,9 @@ class VirtualFastboot(_Model):
 
     @model_validator(mode="after")
     def _no_overlap(self) -> VirtualFastboot:
-        ranges = sorted((part.start, part.start + part.size, name) for name, part in self.partitions.items())
-        for (_, end, first), (start, _, second) in pairwise(ranges):
-            if start < end:
-                raise ValueError(f"partitions {first} and {second} overlap; move one of them")
+        ranges = {name: (part.start, part.size) for name, part in self.partitions.items()}
+        if found := overlapping(ranges):
+            raise ValueError(f"partitions {found[0]} and {found[1]} overlap; move one of them")
         return self
 
 
