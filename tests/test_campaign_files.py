@@ -58,7 +58,7 @@ def test_the_demo_compares_readahead_in_few_seconds_a_boot():
     assert isinstance(buffered, DdWorkload)
     assert (buffered.target, buffered.bs, buffered.size, buffered.drop_caches) == (
         "raw",
-        4 * KIB,
+        64 * KIB,
         32 * MIB,
         True,
     )

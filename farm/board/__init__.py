@@ -1,9 +1,5 @@
 """Boards through labgrid: the only package that imports labgrid drivers.
 
-Env files name this package under `imports:`, so that labgrid finds the drivers and the strategy of farm.
+Env files name `farm.board.strategy` under `imports:`, so that labgrid finds the drivers and the strategy of farm. This
+package itself imports nothing, since who plans and keeps books needs its pure parts without labgrid.
 """
-
-from farm.board.console import WatchedSerialDriver
-from farm.board.strategy import FarmStrategy
-
-__all__ = ["FarmStrategy", "WatchedSerialDriver"]

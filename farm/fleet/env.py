@@ -246,7 +246,9 @@ class FarmBlock(_Block):
     )
     measure_alone: str | None = None
     at_once: int | None = Field(
-        default=None, ge=1, description="how many boards with this measure_alone may be at work at once"
+        default=None,
+        ge=1,
+        description="how many boards with this measure_alone may be at work while this one is, itself included",
     )
     write_rate: float = Field(default=50e6, gt=0, description="bytes/second assumed when planning writes")
     fio: Binary | None = None

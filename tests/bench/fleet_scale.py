@@ -69,7 +69,7 @@ targets:
       - ShellDriver: {{prompt: '/ # ', login_prompt: 'login: ', username: root, login_timeout: 60}}
       - TFTPProviderDriver: {{}}
       - FarmStrategy: {{}}
-imports: [farm.board]
+imports: [farm.board.strategy]
 images: {{kernel-old: {images}/Image-old, kernel-new: {images}/Image-new, initrd: {images}/initrd}}
 farm:
   soc: none (stand-in for scale)

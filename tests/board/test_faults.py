@@ -21,7 +21,7 @@ import pytest
 
 from farm.virtual import lab as virtual_lab
 from tests.board.line import Tapped
-from tests.lab import BOARD, ROOT, LabHome, alive, children, wait_for
+from tests.lab import BOARD, LabHome, alive, children, in_real_time, wait_for
 from tests.qmp import qmp
 
 pytestmark = pytest.mark.lab
@@ -73,7 +73,7 @@ class Faulted:
 
 def env_file(folder: Path, name: str, changes: dict[str, str]) -> Path:
     """The board's env file under another name, with some of its lines changed."""
-    text = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
+    text = in_real_time(BOARD)
     changes = {
         **changes,
         # it would have boards wait for each other that are to be looked at side by side

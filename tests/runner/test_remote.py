@@ -10,7 +10,7 @@ import pytest
 
 from farm.fleet import coordinator, places
 from tests.fleet.test_places import processes
-from tests.lab import BOARD, ROOT, LabHome, children, environment, wait_for
+from tests.lab import ROOT, LabHome, children, environment, in_real_time, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -31,9 +31,8 @@ workloads:
 def lab(tmp_path: Path) -> Iterator[LabHome]:
     """A lab of two boards behind a coordinator, with env files and places of its own."""
     (tmp_path / "envs" / "lab").mkdir(parents=True)
-    text = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
     for name in (EAST, WEST):
-        alone = text.replace(BOARD, name).replace("  measure_alone: host-cpu\n", "")
+        alone = in_real_time(name).replace("  measure_alone: host-cpu\n", "")
         (tmp_path / "envs" / f"{name}.yaml").write_text(alone)
     exporter = (ROOT / "envs" / "lab" / "exporter.yaml").read_text()
     names = f'for board, speed in [("{EAST}", 115200), ("{WEST}", 115200)]'

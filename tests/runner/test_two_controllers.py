@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from farm.fleet import coordinator, places
-from tests.lab import BOARD, ROOT, LabHome, environment, wait_for
+from tests.lab import ROOT, LabHome, environment, in_real_time, wait_for
 
 pytestmark = pytest.mark.lab
 A, B = "twin-a", "twin-b"
@@ -33,10 +33,10 @@ workloads:
 def here(tmp_path: Path) -> Path:
     """A directory with the env files of two equal boards, which share a tag, and with a lab's files for these."""
     (tmp_path / "envs" / "lab").mkdir(parents=True)
-    text = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
-    assert "tags: {board: rk3568, arch: arm64}" in text
     for name in (A, B):
-        own = text.replace(BOARD, name).replace("{board: rk3568, arch: arm64}", "{board: shared, farm: test}")
+        text = in_real_time(name)
+        assert "tags: {board: rk3568, arch: arm64}" in text
+        own = text.replace("{board: rk3568, arch: arm64}", "{board: shared, farm: test}")
         (tmp_path / "envs" / f"{name}.yaml").write_text(own)
     exporter = (ROOT / "envs" / "lab" / "exporter.yaml").read_text()
     loop = re.search(r"^# for board, speed in .*$", exporter, re.MULTILINE)
