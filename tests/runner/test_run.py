@@ -5,11 +5,12 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab import BOARD, ROOT, LabHome, alive, children, wait_for
+from tests.lab import BOARD, ROOT, LabHome, alive, children, environment, in_real_time, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -46,6 +47,18 @@ variants:
 workloads:
   - {tool: dd, rw: read, bs: 1M, size: 16M, direct: true}
 """
+
+
+@pytest.fixture(scope="module")
+def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabHome]:
+    """A lab of one board that keeps the host's time, since these tests wait for much of what it does."""
+    here = tmp_path_factory.mktemp("here")
+    (here / "envs").mkdir()
+    (here / "envs" / f"{BOARD}.yaml").write_text(in_real_time(BOARD))
+    home = LabHome(here / "home", environment(here / "home"), here)
+    home.farm("virtual", "up", BOARD, timeout=900)
+    yield home
+    home.farm("virtual", "down")
 
 
 @pytest.fixture(scope="module")
