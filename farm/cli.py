@@ -34,6 +34,22 @@ coordinator = typer.Typer(
 )
 app.add_typer(coordinator, name="coordinator")
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"farm {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _farm(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of farm itself; its commands are below."""
+
+
 out = Console(highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -673,12 +689,6 @@ def coordinator_down() -> None:
     from farm.fleet import coordinator as remote
 
     out.print("the coordinator is down" if remote.down(home()) else "no coordinator was running")
-
-
-@app.command(hidden=True)
-def version() -> None:
-    """Print the version."""
-    sys.stdout.write(f"farm {__version__}\n")
 
 
 def _mute() -> None:

@@ -38,8 +38,9 @@ class BoardFacts:
     """What planning has to know of a board. Sizes in bytes, rates in bytes/second, times in seconds.
 
     `flash_bytes` has what a flash of each variant puts on `flash_device`; 0 where nothing is written. Boards with the
-    same `alone` measure in turn, those with the same `group` are equal and share blocks. `write_rate` bounds what a run
-    that is bound by time can write; default is the limit of an HS400 bus.
+    same `alone` measure in turn, and `at_once` of them are at work at the same time; those with the same `group` are
+    equal and share blocks. `write_rate` bounds what a run that is bound by time can write; default is the limit of an
+    HS400 bus.
     """
 
     name: str
@@ -52,6 +53,7 @@ class BoardFacts:
     flash_bytes: Mapping[str, int] = field(default_factory=dict)
     write_rate: float = 400e6
     alone: str | None = None
+    at_once: int | None = None
     group: str = ""
     memory_bytes: int | None = None
     cache_bytes: int | None = None
@@ -341,15 +343,19 @@ def _flashes(campaign: Campaign, boots: Sequence[PlannedBoot]) -> Iterator[str]:
 
 
 def _wall(boards: Sequence[BoardPlan]) -> float:
-    """Boards work side by side, but those that share an `alone` measure in turn."""
+    """Boards work side by side, but those that share an `alone` measure in turn, and so many are at work at once."""
     turns: dict[str, float] = {}
+    shared: dict[str, float] = {}
     for one in boards:
-        if one.board.alone is not None:
-            turns[one.board.alone] = turns.get(one.board.alone, 0.0) + one.measuring_s
-    return max(
-        (max(one.seconds, turns.get(one.board.alone or "", 0.0) + one.board.boot_s) for one in boards),
-        default=0.0,
-    )
+        if (name := one.board.alone) is not None:
+            turns[name] = turns.get(name, 0.0) + one.measuring_s
+            shared[name] = shared.get(name, 0.0) + one.seconds / (one.board.at_once or len(boards))
+
+    def through(one: BoardPlan) -> float:
+        name = one.board.alone or ""
+        return max(one.seconds, turns.get(name, 0.0) + one.board.boot_s, shared.get(name, 0.0))
+
+    return max(map(through, boards), default=0.0)
 
 
 def _shown(w: Workload) -> tuple[str, ...]:

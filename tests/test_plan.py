@@ -110,6 +110,11 @@ def test_boards_work_side_by_side_unless_they_measure_alone(tmp_path):
     assert apart.seconds == 12 * 10 + 36 * 7.5
     alone = plan(one, [board("x", alone="cpu"), board("y", alone="cpu")], seed=1)
     assert alone.seconds == 10 + 2 * 36 * 7.5
+    # one board takes the host for itself, two others share it
+    facts = [board("x", alone="cpu", at_once=1), *(board(name, alone="cpu", at_once=2) for name in "yz")]
+    three = plan(one, facts, seed=1)
+    own = three.boards[0].seconds
+    assert three.seconds == max(10 + 3 * 36 * 7.5, own + own / 2 + own / 2)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The verdict rule: boots of one board -> faster, slower, same or inconclusive per candidate and workload.
 
 One call is one family whose false alarms are kept below 5 % together: all bandwidths of a campaign on one board,
-or all its latency tails. `docs/statistics.md` says why the rule is what it is; `simulate.py` holds it to that.
+or all its latency tails. `simulate.py` holds the rule to what is asked of it.
 """
 
 from __future__ import annotations

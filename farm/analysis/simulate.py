@@ -1,7 +1,7 @@
 """The verdict rule held to account: false alarms and real effects found, beside the rules that others use.
 
-`python -m farm.analysis.simulate --repetitions 2000` prints the table of `docs/statistics.md` for this code and
-ends with 1 where a limit is missed. All percentages are differences of logs: 16 workloads that share 30 % of their
+`python -m farm.analysis.simulate --repetitions 2000` prints a table per rule and ends with 1 where ours
+misses a limit. All percentages are differences of logs: 16 workloads that share 30 % of their
 noise, 4 of them really 0.05 apart, boot noise 0.02 (or 0.01 for the baseline against 0.04), a drift that the
 whole board shares: 0.10 over the session, steps of a random walk of 0.012 a boot, or one step of 0.05.
 """
@@ -39,7 +39,7 @@ BASE, CAND = "base", "cand"
 BAND = 0.03
 OURS = "this test"
 TABLE = {("none", 5): 0.42, ("none", 6): 0.64, ("none", 8): 0.89, ("linear", 6): 0.68}
-"""Real effects found by this test with normal noise of 2 %, by drift and boots per variant (docs/statistics.md)."""
+"""Real effects found by this test with normal noise of 2 %, by drift and boots per variant: what is asked of it."""
 TABLE_REPETITIONS = 160
 """That table is from 120 to 200 repetitions, and so has a standard error of its own."""
 LOOKS = (6, 8, 10, 12)
@@ -225,7 +225,7 @@ def margin(share: float, repetitions: int) -> float:
 
 
 def complaints(setting: Setting, ours: Outcome) -> list[str]:
-    """Which limits of docs/statistics.md our rule misses in this setting."""
+    """Which limits our rule misses in this setting."""
     found: list[str] = []
     limit = ALPHA + margin(ALPHA, ours.repetitions)
     if ours.false_alarms > limit:

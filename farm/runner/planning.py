@@ -64,6 +64,7 @@ def _facts(campaign: Campaign, board: BoardEnv, group: str) -> BoardFacts:
         },
         write_rate=block.write_rate,
         alone=block.measure_alone,
+        at_once=block.at_once,
         group=group,
     )
 

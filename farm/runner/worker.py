@@ -117,8 +117,11 @@ def _boot(pipe: Connection, task: Task, runner: BootRunner, planned: PlannedBoot
     for attempt in range(tried, tried + block.power_cycles):
         with at_work(block.measure_alone, block.at_once, waiting):
             record = runner.run(planned, attempt)
-        pipe.send(BootDone(record))
-        pipe.recv()  # the boot is committed; only then may the next one begin
+            pipe.send(BootDone(record))
+            pipe.recv()  # the boot is committed; only then may the next one begin
+            if block.at_once is not None:
+                with contextlib.suppress(FarmError):  # the next boot begins with it, and says so
+                    runner.strategy.recover()  # what boards share is not to be used by one that waits
         if record.status != "failed":
             return
         if task.board.target == "remote" and any(event["kind"] == "console" for event in record.events):
