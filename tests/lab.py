@@ -59,7 +59,7 @@ class LabHome:
 def in_real_time(name: str) -> str:
     """The env of the board by another name, whose clock is the host's, so that it costs no CPU while it waits.
 
-    Then it bears another one beside it, too.
+    And so it need not wait for its turn.
     """
     text = (ROOT / "envs" / f"{BOARD}.yaml").read_text().replace(BOARD, name)
     changed, count = re.subn(r"^(    icount|  at_once): .*\n", "", text, flags=re.MULTILINE)

@@ -246,9 +246,7 @@ class FarmBlock(_Block):
     )
     measure_alone: str | None = None
     at_once: int | None = Field(
-        default=None,
-        ge=1,
-        description="how many boards with this measure_alone may be at work while this one is, itself included",
+        default=None, ge=1, description="how many boards with this measure_alone may be at work at once"
     )
     write_rate: float = Field(default=50e6, gt=0, description="bytes/second assumed when planning writes")
     fio: Binary | None = None

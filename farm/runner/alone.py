@@ -19,18 +19,13 @@ _GIVE_WAY_S = 0.5  # before a board asks for another boot, so that one that wait
 def at_work(name: str | None, most: int | None, waiting: Callable[[], None]) -> Iterator[None]:
     """Be one of at most `most` boards of all runs of this user that share `name` and are at work.
 
-    What they share may bear a trial beside one boot, but not beside two. Each board says what it bears itself: one
-    that says 1 is at work while none of the others is that said anything. Nothing is held where either is None.
+    What they share may bear a trial beside one boot, but not beside two. Nothing is held where either is None.
     """
     if name is None or most is None:
         yield
         return
     time.sleep(_GIVE_WAY_S)
-    with ExitStack() as stack:
-        # who waits holds the door, so that boards that go side by side cannot keep out one that wants to be alone
-        with _held([f"{name}.door"], waiting):
-            stack.enter_context(_held([f"{name}.room"], waiting, shared=most > 1))
-            stack.enter_context(_held([f"{name}.{number}" for number in range(most)], waiting))
+    with _held([f"{name}.{number}" for number in range(most)], waiting):
         yield
 
 
@@ -49,8 +44,8 @@ def alone(name: str | None, waiting: Callable[[], None] = lambda: None) -> Itera
 
 
 @contextmanager
-def _held(names: Sequence[str], waiting: Callable[[], None], shared: bool = False) -> Iterator[None]:
-    """Hold one of these; `shared` with others that share it."""
+def _held(names: Sequence[str], waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold one of these."""
     folder = cache() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -59,7 +54,7 @@ def _held(names: Sequence[str], waiting: Callable[[], None], shared: bool = Fals
             for name in names
         ]
         said = 0.0
-        while not any(_locked(file, shared) for file in files):
+        while not any(map(_locked, files)):
             if time.monotonic() - said >= _SAY_EVERY_S:
                 waiting()
                 said = time.monotonic()
@@ -67,9 +62,9 @@ def _held(names: Sequence[str], waiting: Callable[[], None], shared: bool = Fals
         yield
 
 
-def _locked(file: IO[str], shared: bool) -> bool:
+def _locked(file: IO[str]) -> bool:
     try:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -55,26 +55,6 @@ def test_a_board_that_waited_is_next(tmp_path: Path) -> None:
     assert "".join(count.order) in ("ababab", "bababa")
 
 
-def test_a_board_that_bears_no_other_is_alone_and_its_turn_comes() -> None:
-    inside, beside, order = set(), {}, []
-
-    def boots(board: str, most: int) -> None:
-        for _ in range(3):
-            with at_work("host-cpu", most, lambda: None):
-                inside.add(board)
-                order.append(board)
-                time.sleep(0.15)
-                beside.setdefault(board, set()).update(inside - {board})
-                time.sleep(0.15)
-                inside.discard(board)
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(boots, ("one", "b", "c"), (1, 2, 2)))
-    assert beside["one"] == set()
-    assert beside["b"] | beside["c"] == {"b", "c"}
-    assert order.index("one") < 3, "two that go side by side do not keep it out"
-
-
 def test_trials_are_in_turn_beside_boards_at_work_and_who_waits_says_so() -> None:
     trials, said = Count(), []
 
