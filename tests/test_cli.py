@@ -321,3 +321,8 @@ def test_an_env_that_cannot_be_meant_is_refused_from_its_file_alone(
     assert old in text
     env.write_text(text.replace(old, new))
     assert farm.complaint(2, "plan", READAHEAD, "--board", env).startswith(f"farm: {env}:{said}")
+
+
+def test_farm_says_its_version(farm: Farm) -> None:
+    done = farm("--version")
+    assert (done.code, done.out, done.err) == (0, "farm 0.1.0\n", "")
