@@ -297,8 +297,9 @@ def method(study: Study) -> Iterable[str]:
     yield (
         "Medians are over boots. Change is candidate / baseline from a linear model of the logs with a trend over time, "
         f"p and the simultaneous 95 % interval from {draws} permutations of whole boots, corrected over all workloads and "
-        "candidates of a board (max-T); latency tails are a family of their own, and lower is better there. `same` is "
-        "per workload."
+        "candidates of a board (max-T); latency tails are a family of their own, and lower is better there. Faster and "
+        "slower need a corrected p below 0.05 and a change outside the band; `same`, per workload, the 90 % interval "
+        "inside it."
     )
 
 
