@@ -349,7 +349,8 @@ def _wall(boards: Sequence[BoardPlan]) -> float:
     for one in boards:
         if (name := one.board.alone) is not None:
             turns[name] = turns.get(name, 0.0) + one.measuring_s
-            shared[name] = shared.get(name, 0.0) + one.seconds / (one.board.at_once or len(boards))
+            if one.board.at_once is not None:
+                shared[name] = shared.get(name, 0.0) + one.seconds / one.board.at_once
 
     def through(one: BoardPlan) -> float:
         name = one.board.alone or ""

@@ -110,7 +110,7 @@ def test_boards_work_side_by_side_unless_they_measure_alone(tmp_path):
     assert apart.seconds == 12 * 10 + 36 * 7.5
     alone = plan(one, [board("x", alone="cpu"), board("y", alone="cpu")], seed=1)
     assert alone.seconds == 10 + 2 * 36 * 7.5
-    # one board takes the host for itself, two others share it
+    # each takes its share of how many may be at work at once
     facts = [board("x", alone="cpu", at_once=1), *(board(name, alone="cpu", at_once=2) for name in "yz")]
     three = plan(one, facts, seed=1)
     own = three.boards[0].seconds
