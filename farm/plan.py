@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from farm.analysis.noise import Calibration, Calibrations
-from farm.analysis.power import MIN_BOOTS
 from farm.campaign import Campaign, Variant
-from farm.schedule import PlannedBoot, schedule
+from farm.schedule import MIN_BOOTS, PlannedBoot, schedule
 from farm.units import format_size
 from farm.workload import fio
 from farm.workload.dd import arguments as dd_arguments
 from farm.workload.lint import Lint, lint
 from farm.workload.model import FioWorkload, Target, Workload
+
+if TYPE_CHECKING:
+    from farm.analysis.noise import Calibration, Calibrations
 
 TOO_FEW = "too-few-boots"
 

@@ -7,6 +7,9 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+MIN_BOOTS = 4
+"""Fewer boots per variant never give a verdict."""
+
 
 @dataclass(frozen=True)
 class PlannedBoot:

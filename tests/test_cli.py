@@ -20,7 +20,7 @@ from farm.campaign import load_campaign
 from farm.cli import main
 from farm.errors import UserError
 from farm.fleet import boards
-from farm.runner.boot import make_bundle
+from farm.runner.task import make_bundle
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "tests" / "corpus" / "dd-toybox-rockchip-before-after.txt"

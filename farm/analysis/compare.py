@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from farm.analysis.family import Cell, Tested, cells, evaluate, fitted
-from farm.analysis.power import MIN_BOOTS, MOST_BOOTS, boots_for_change, boots_for_same
+from farm.analysis.power import MOST_BOOTS, boots_for_change, boots_for_same
 from farm.analysis.student import t_quantile
+from farm.schedule import MIN_BOOTS
 
 Floats = NDArray[np.float64]
 Word = Literal["faster", "slower", "same", "inconclusive"]

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from farm.analysis.compare import ALPHA
-from farm.analysis.power import MIN_BOOTS, boots_for_change, boots_for_same
+from farm.analysis.power import boots_for_change, boots_for_same
 from farm.analysis.student import t_quantile
+from farm.schedule import MIN_BOOTS
 
 CONFIDENCE = 0.95
 """Of the upper bound of the spread: one calibration of 20 may find less noise than there is."""
-WIDE_BAND = 0.10
-"""Beyond it a measured band says more of the disturbance than of the change: `same` means little."""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.analysis.student import t_quantile, t_tail
+from farm.schedule import MIN_BOOTS
 
 Floats = NDArray[np.float64]
 
 POWER = 0.8
-MIN_BOOTS = 4
-"""Fewer boots per variant never give a verdict."""
 MOST_BOOTS = 1000
 """Beyond so many boots per variant the answer is "not by more boots"."""
 

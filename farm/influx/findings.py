@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from farm.influx.line import pack
-from farm.influx.points import shape, verdict_lines
+from farm.influx.points import shape, verdict_line
 from farm.store.db import Store
 from farm.store.labels import card_of
 
@@ -20,16 +20,9 @@ def put(store: Store, kind: str, lines: Iterable[str], *, run_id: str | None = N
         store.outbox.put(kind, pack(found), run_id=run_id)
 
 
-def put_verdicts(
-    store: Store,
-    run_id: str,
-    board: str,
-    verdicts: Iterable[Verdict],
-    *,
-    metric: str = "bw_bytes",
-    direction: str = "",
-) -> None:
-    """Let the verdicts of one board and one metric wait for the next push; made again, they overwrite themselves.
+def put_verdicts(store: Store, run_id: str, board: str, verdicts: Iterable[tuple[str, str, Verdict]]) -> None:
+    """Let the verdicts of one board, each with metric and direction, wait for the next push; made again, they overwrite
+    themselves.
 
     Card and shape of the workloads are those of the board's first boot that has them.
     """
@@ -38,7 +31,9 @@ def put_verdicts(
         if card := card_of(boot.facts):
             shapes = {trial.workload: shape(trial) for trial in store.trials(run_id, boot_id=boot.id)}
             break
-    lines = verdict_lines(
-        store.run(run_id), board, verdicts, metric=metric, direction=direction, card=card, shapes=shapes
-    )
+    run = store.run(run_id)
+    lines = [
+        verdict_line(run, board, one, metric=metric, direction=direction, card=card, shapes=shapes)
+        for metric, direction, one in verdicts
+    ]
     put(store, "verdict", lines, run_id=run_id)

@@ -94,49 +94,48 @@ def run_line(run: RunRecord, tally: Tally) -> str:
     )
 
 
-def verdict_lines(
+def verdict_line(
     run: RunRecord,
     board: str,
-    verdicts: Iterable[Verdict],
+    verdict: Verdict,
     *,
     metric: str = "bw_bytes",
     direction: str = "",
     card: str | None = None,
     shapes: Mapping[str, Mapping[str, str]] | None = None,
-) -> Iterator[str]:
-    """One point per verdict. `score` is 1 faster, -1 slower, 0 same, and absent where it is inconclusive.
+) -> str:
+    """The point of a verdict. `score` is 1 faster, -1 slower, 0 same, and absent where it is inconclusive.
 
     `shapes` are `shape()` of the workloads by name, for the tags tool, rw, bs, iodepth and numjobs.
     """
-    for one in verdicts:
-        tags: Tags = {
-            **_place(run, board),
-            **(shapes or {}).get(one.workload, {}),
-            "card": card,
-            "variant": one.candidate,
-            "workload": one.workload,
-            "metric": metric,
-            "direction": direction,
-        }
-        fields: dict[str, Value] = {
-            "run": run.id,
-            "verdict": one.verdict,
-            "score": _SCORES.get(one.verdict),
-            "unstable": float(one.unstable),
-            "reason": one.reason,
-            "baseline": one.baseline,
-            "ratio": one.ratio,
-            "low": one.low,
-            "high": one.high,
-            "p": one.p,
-            "n_base": one.n_base,
-            "n_cand": one.n_cand,
-            "spread_base": one.spread_base,
-            "spread_cand": one.spread_cand,
-            "more_boots": one.more_boots,
-            "flags": "; ".join(one.flags) or None,
-        }
-        yield line("verdict", tags, fields, _ms(run.started))
+    tags: Tags = {
+        **_place(run, board),
+        **(shapes or {}).get(verdict.workload, {}),
+        "card": card,
+        "variant": verdict.candidate,
+        "workload": verdict.workload,
+        "metric": metric,
+        "direction": direction,
+    }
+    fields: dict[str, Value] = {
+        "run": run.id,
+        "verdict": verdict.verdict,
+        "score": _SCORES.get(verdict.verdict),
+        "unstable": float(verdict.unstable),
+        "reason": verdict.reason,
+        "baseline": verdict.baseline,
+        "ratio": verdict.ratio,
+        "low": verdict.low,
+        "high": verdict.high,
+        "p": verdict.p,
+        "n_base": verdict.n_base,
+        "n_cand": verdict.n_cand,
+        "spread_base": verdict.spread_base,
+        "spread_cand": verdict.spread_cand,
+        "more_boots": verdict.more_boots,
+        "flags": "; ".join(verdict.flags) or None,
+    }
+    return line("verdict", tags, fields, _ms(run.started))
 
 
 def changepoint_line(

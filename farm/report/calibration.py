@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from farm.analysis.compare import BANDWIDTH_RESOLUTION, LATENCY_RESOLUTION
-from farm.analysis.noise import WIDE_BAND, Calibration, Calibrations, Noise, noise_of
 from farm.campaign import Campaign
 from farm.report.recorded import campaign_of
-from farm.report.series import Series, by_board
-from farm.report.verdicts import BANDWIDTH, TAILS
 from farm.store.db import Store
 from farm.store.labels import card_of
 from farm.store.records import RunRecord, StoredBoot
 from farm.workload.model import Workload
 
+if (
+    TYPE_CHECKING
+):  # numpy and scipy: a farm of many boards that has no A/A run does without them while it measures
+    from farm.analysis.noise import Calibration, Calibrations, Noise
+    from farm.report.series import Series
+
+WIDE_BAND = 0.10
+"""Beyond it a measured band says more of the disturbance than of the change: `same` means little."""
+
 
 def noise_in(store: Store, run: RunRecord) -> dict[str, dict[tuple[str, Series], Noise]]:
     """The noise that an A/A run found, by board, metric and series; what has too few boots is left out."""
+    from farm.analysis.compare import BANDWIDTH_RESOLUTION, LATENCY_RESOLUTION
+    from farm.analysis.noise import noise_of
+    from farm.report.series import by_board
+    from farm.report.verdicts import BANDWIDTH, TAILS
+
     found: dict[str, dict[tuple[str, Series], Noise]] = {}
     names = [str(name) for name in run.settings.get("workloads", ())]
     for family in (BANDWIDTH, TAILS):
@@ -46,6 +56,8 @@ def newest(store: Store, campaign: Campaign, boards: Sequence[str]) -> dict[str,
             break
         if not run.settings.get("aa") or run.status != "done":
             continue
+        from farm.analysis.noise import Calibration
+
         measured = campaign_of(run)
         if measured is None or measured.trials != campaign.trials:
             continue

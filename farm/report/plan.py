@@ -9,8 +9,8 @@ from typing import Protocol
 
 from rich.console import Console
 
-from farm.analysis.noise import WIDE_BAND
 from farm.plan import BoardPlan, Estimate, Plan
+from farm.report.calibration import WIDE_BAND
 from farm.report.figures import format_time, one_line
 from farm.units import format_duration, format_percent, format_rate, format_size
 

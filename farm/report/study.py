@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from farm.analysis.across import Across, BoardVerdict, across
-from farm.analysis.noise import WIDE_BAND
 from farm.campaign import Campaign
 from farm.report import calibration, compare_view, confirmation
 from farm.report.boards import Board, boards_of
@@ -198,8 +197,8 @@ def _of_bands(run: RunRecord, boots: Sequence[StoredBoot]) -> Iterator[Doubt]:
     for board, workloads in calibration.wide_bands(run).items():
         yield Doubt(
             "wide-band",
-            f"noise alone moves these by more than {100 * WIDE_BAND:.0f} %, which the measured band then lets pass: "
-            "`same` says little",
+            f"noise alone moves these by more than {100 * calibration.WIDE_BAND:.0f} %, which the measured band then lets "
+            "pass: `same` says little",
             "find out what disturbs the board, and measure the band anew",
             (board,),
             tuple(workloads),

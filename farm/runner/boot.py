@@ -6,26 +6,22 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from farm.board import binary, proof
-from farm.board import bundle as bundles
 from farm.board.batch import BatchResult, Job, Progress, run_batch
 from farm.board.bundle import Bundle
 from farm.board.console import BoardDied, ConsoleWire
 from farm.board.facts import Fact, Facts, ask
-from farm.board.flash.slots import Slots
 from farm.board.safety import UnsafeError, check_disk, writable
 from farm.board.strategy import FarmStrategy, cause, explain
-from farm.campaign import Campaign, Variant
+from farm.campaign import Variant
 from farm.errors import BoardError, FarmError, UserError
-from farm.fleet.env import BoardEnv, Rockusb, SdMux, UBootWrite
 from farm.runner.alone import alone
 from farm.runner.judge import judge
 from farm.runner.messages import Doing, Message, TrialDone
-from farm.runner.parts import parts
+from farm.runner.task import Task
 from farm.schedule import PlannedBoot
 from farm.store.records import BootRecord, TrialRecord
 from farm.workload import command as command_for
@@ -33,47 +29,6 @@ from farm.workload.command import Command
 from farm.workload.model import FioWorkload, Workload
 
 AROUND = "cat /sys/class/thermal/thermal_zone*/temp /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq 2>/dev/null; :"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What one worker has to do: the board, the campaign, and where logs go.
-
-    `environ` are variables that labgrid and the env file need; a fork server has those of its start. With `check`
-    the board is checked first, against `last`, the facts of the last check that it passed. With `regain` the board's
-    place is given back and taken anew first, which gets it a fresh serial line.
-    """
-
-    run_id: str
-    board: BoardEnv
-    campaign: Campaign
-    logs: Path
-    bundles: Mapping[str, Bundle]
-    environ: Mapping[str, str] = field(default_factory=dict)
-    check: bool = False
-    last: Mapping[str, Any] | None = None
-    regain: bool = False
-
-
-def make_bundle(board: BoardEnv, campaign: Campaign, variant: Variant, work: Path) -> Bundle:
-    """The files of a variant for a board, see `parts`. Raises UserError."""
-    beside = campaign.source.parent
-    files = {part: board.image(name, beside=beside) for part, name in parts(board, variant).items()}
-    made = bundles.make(
-        kernel=files["kernel"],
-        initrd=files.get("initrd"),
-        dtb=files.get("dtb"),
-        modules=files.get("modules"),
-        args=" ".join(part for part in (board.farm.args, variant.args) if part),
-        work=work,
-        modules_in_initrd=board.farm.modules == "cpio",
-    )
-    if isinstance(flash := board.farm.flash, UBootWrite | Rockusb | SdMux):
-        try:
-            Slots(flash).check(made)
-        except UserError as problem:
-            raise UserError(problem.message, file=board.path, key=f"farm.{problem.key}") from None
-    return made
 
 
 def as_failed(record: BootRecord, found: BaseException, error: FarmError, tail: Iterable[str]) -> BootRecord:

@@ -23,12 +23,12 @@ from farm.fleet import health
 from farm.fleet.crew import Crew
 from farm.fleet.env import BoardEnv
 from farm.report.calibration import measured_bands, newest
-from farm.runner import forks, worker
-from farm.runner.boot import Task, make_bundle
+from farm.runner import forks
 from farm.runner.looks import Looks
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Joined, Message, Ready
 from farm.runner.planning import plan_run
 from farm.runner.sharing import Pool
+from farm.runner.task import Task, make_bundle
 from farm.schedule import PlannedBoot, by_block, schedule
 from farm.store.db import Store
 from farm.store.health import HealthRecord
@@ -181,7 +181,7 @@ class _Run:
     def off(self, name: str) -> bool:
         """Switch a board off whose process is gone; whether that was done."""
         task = self._task(name)
-        process = _process(worker.switch_off, (task,), name)
+        process = forks.begin(forks.switch_off, (task,), name)
         process.join(2 * task.board.farm.deadlines.power + _OFF_S)
         if process.is_alive():
             process.kill()
@@ -356,16 +356,9 @@ def _left(
 
 def _start(task: Task) -> _Worker:
     ours, theirs = forks.context().Pipe()
-    process = _process(worker.main, (theirs, task), task.board.name)
+    process = forks.begin(forks.work, (theirs, task), task.board.name)
     theirs.close()
     return _Worker(task.board.name, process, ours, patience(task), time.monotonic(), task.board)
-
-
-def _process(target: Callable[..., None], args: tuple[object, ...], name: str) -> ForkServerProcess:
-    process = forks.context().Process(target=target, args=args, name=f"farm-{name}", daemon=True)
-    with forks.deaf():
-        process.start()
-    return process
 
 
 def patience(task: Task) -> float:

@@ -19,8 +19,9 @@ from farm.board.strategy import FarmStrategy, Status, cause, explain
 from farm.campaign import Campaign, Variant
 from farm.errors import FarmError, UserError
 from farm.fleet.env import BoardEnv
-from farm.runner.boot import BootRunner, Task, as_failed, make_bundle
+from farm.runner.boot import BootRunner, as_failed
 from farm.runner.controller import new_run_id, of_boards
+from farm.runner.task import Task, make_bundle
 from farm.schedule import PlannedBoot
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, TrialRecord

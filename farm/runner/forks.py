@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from farm.runner.task import Task
 
 
 def start() -> None:
@@ -23,6 +28,28 @@ def context() -> ForkServerContext:
     # One import of labgrid for all boards. The server is started by exec and opens no gRPC channel, so its children may.
     made.set_forkserver_preload(["farm.runner.preload"])
     return made
+
+
+def begin(target: Callable[..., None], args: tuple[object, ...], name: str) -> ForkServerProcess:
+    """A process for a board, forked from that server: `work` or `switch_off`."""
+    process = context().Process(target=target, args=args, name=f"farm-{name}", daemon=True)
+    with deaf():
+        process.start()
+    return process
+
+
+def work(pipe: Connection, task: Task) -> None:
+    """Run a board's boots; see `worker`, which only the fork server and its children import, since labgrid is in it."""
+    from farm.runner import worker
+
+    worker.main(pipe, task)
+
+
+def switch_off(task: Task) -> None:
+    """Switch a board off, see `worker`."""
+    from farm.runner import worker
+
+    worker.switch_off(task)
 
 
 @contextmanager

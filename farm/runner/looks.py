@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from farm.analysis.compare import settled
 from farm.campaign import Campaign
-from farm.report.verdicts import BANDWIDTH, judge
 from farm.runner.messages import Message, Settled
 from farm.schedule import PlannedBoot, by_block
 from farm.store.db import Store
@@ -46,6 +44,10 @@ class Looks:
         per_variant = 2 * len(whole)
         if torn or not self._campaign.least_boots <= per_variant < self._campaign.boots:
             return False
+        # numpy is for campaigns that look: a controller of many boards does without it otherwise
+        from farm.analysis.compare import settled
+        from farm.report.verdicts import BANDWIDTH, judge
+
         of = self._campaign
         judged = judge(self._store, run, boots, BANDWIDTH, baseline=of.baseline, bands=of.own_bands)
         verdicts = [verdict for one in judged for verdict in one.verdicts.values()]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from farm.analysis.noise import Calibrations
 from farm.board.kernel_image import banner
 from farm.campaign import Campaign, Variant
 from farm.errors import UserError
@@ -13,6 +13,9 @@ from farm.fleet.choice import Wish
 from farm.fleet.env import Area, BoardEnv, Fastboot, Flash, Kexec, Netboot
 from farm.plan import BoardFacts, Plan, ScratchArea, plan
 from farm.runner.parts import parts
+
+if TYPE_CHECKING:
+    from farm.analysis.noise import Calibrations
 
 
 def check_boards(campaign: Campaign) -> None:

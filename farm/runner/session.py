@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,9 @@ from farm.fleet import boards as fleet
 from farm.fleet import choice, coordinator
 from farm.fleet.crew import Crew
 from farm.influx.config import load_config
-from farm.influx.findings import put_verdicts
 from farm.paths import home
 from farm.plan import TOO_FEW, Plan
-from farm.report import terminal
 from farm.report.calibration import measured_bands, newest
-from farm.report.confirmation import confirming, wanted
-from farm.report.content import failed
-from farm.report.study import Study, study
 from farm.runner import controller
 from farm.runner.controller import Outcome
 from farm.runner.messages import BootDone, Message
@@ -88,15 +83,14 @@ def run_campaign(
             else:
                 outcomes += [again] if again else []
                 code = code or (again.exit_code if again else 0)
+        from farm.runner.conclude import conclude  # numpy and scipy, when no board is at work any more
+
         with Store.open(database) as store:
-            made = study(store, outcomes[0].run_id)
-            if not settings.get("aa"):
-                _record_verdicts(store, made)
-    terminal.print_study(made, out)
+            said = conclude(store, outcomes[0].run_id, out, purpose.fail_on)
     lines = [f"run:      {one.run_id} ({one.status})" for one in outcomes]
     lines += [f"database: {database}"]
     lines += [f"logs:     {home() / 'logs' / one.run_id}" for one in outcomes]
-    if said := failed(made, purpose.fail_on):
+    if said:
         lines.append(said)
         code = 1
     for text in lines:
@@ -114,7 +108,7 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Session:
     """How this call of `farm run` gets its boards and where it talks; see run_campaign."""
 
@@ -218,10 +212,11 @@ class _Session:
 
     def measure_again(self, campaign: Campaign, run_id: str) -> Outcome | None:
         """Fresh boots, in a run of its own, for what is slower in this one; None where nothing is, or it was done."""
+        from farm.runner.conclude import slower as slower_in
+
         with Store.open(self.database) as store:
             run = store.run(run_id)
-            slower = wanted(study(store, run_id, unconfirmed=True).judged)
-            other = confirming(store, run)
+            slower, other = slower_in(store, run)
         if slower is None or (other is not None and other.status == "done"):
             return None
         self.say(
@@ -253,20 +248,6 @@ def _who_does_what(plan: Plan, total: int) -> str:
     }
     parts = [f"{total} boots on each of {', '.join(alone)}"] if alone else []
     return "; ".join([*parts, *(f"{total} boots on {', '.join(names)} together" for names in groups)])
-
-
-def _record_verdicts(store: Store, made: Study) -> None:
-    """Verdicts wait in the outbox like every other result, whether or not a server is configured."""
-    for judged in made.judged:
-        for board, series in judged.tables.items():
-            for direction in dict.fromkeys(one.rw for one in series.series):
-                names = {one.label: one.workload for one in series.series if one.rw == direction}
-                found = [
-                    dataclasses.replace(verdict, workload=names[label])
-                    for (where, _, label), verdict in judged.verdicts.items()
-                    if where == board and label in names
-                ]
-                put_verdicts(store, made.run.id, board, found, metric=judged.metric, direction=direction)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from farm.analysis.power import MIN_BOOTS
+from farm.schedule import MIN_BOOTS
 
 WORTH = MIN_BOOTS // 2
 """Blocks, of two boots per variant, that a board has to get before its comparison can end in a verdict."""

@@ -17,8 +17,9 @@ from farm.fleet import places
 from farm.mortal import die_with_parent
 from farm.runner import checkup
 from farm.runner.alone import at_work
-from farm.runner.boot import BootRunner, Task
+from farm.runner.boot import BootRunner
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
+from farm.runner.task import Task
 from farm.schedule import PlannedBoot
 from farm.store.health import HealthRecord
 

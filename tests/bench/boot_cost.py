@@ -19,7 +19,7 @@ from pathlib import Path
 
 from farm.campaign import load_campaign
 from farm.fleet import env as envs
-from farm.runner.boot import make_bundle
+from farm.runner.task import make_bundle
 from farm.workload import command as command_for
 from tests.lab import BOARD, LabHome, environment, in_real_time
 

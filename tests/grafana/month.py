@@ -14,7 +14,7 @@ from farm.analysis.trend import Trend, trends
 from farm.influx.changes import change_line
 from farm.influx.line import pack
 from farm.influx.local import LocalInflux
-from farm.influx.points import board_line, verdict_lines
+from farm.influx.points import board_line, verdict_line
 from farm.influx.push import push
 from farm.report.nights import nightly
 from farm.report.series import by_board
@@ -145,8 +145,8 @@ def judge(store: Store, run_id: str, metric: str) -> Iterator[str]:
             events={"next": ["one mmc timeout"]} if board == "sbc-c" and run_id.startswith("202512-28") else {},
         )  # fmt: skip
         for series, verdict in zip(one.series, verdicts, strict=True):
-            yield from verdict_lines(
-                run, board, [verdict], metric=metric, direction=series.rw, card=card_of(boots[board].facts),
+            yield verdict_line(
+                run, board, verdict, metric=metric, direction=series.rw, card=card_of(boots[board].facts),
             )  # fmt: skip
 
 

@@ -275,7 +275,7 @@ def test_verdicts_are_points_too_and_made_again_overwrite_themselves(
         slower, workload="randrw-4k", verdict="inconclusive", ratio=None, low=None, high=None, p=None
     )
     for _ in range(2):
-        put_verdicts(store, run.id, "evb-a", (slower, unsure), direction="read")
+        put_verdicts(store, run.id, "evb-a", (("bw_bytes", "read", one) for one in (slower, unsure)))
     assert push(store, influxd.config()).sent == 13 + 4
     first, second = points(influxd.query("SELECT * FROM verdict"))
     names = (

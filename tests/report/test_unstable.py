@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from farm.influx.points import verdict_lines
+from farm.influx.points import verdict_line
 from farm.report import html, terminal, text
 from farm.report.content import headline
 from farm.report.study import as_dict, latencies, study
@@ -85,7 +85,7 @@ def test_what_only_the_candidate_suffers_withholds_its_verdict_in_every_output(
     for said in (text.mail(found), text.markdown(found), html.page(found, latencies(store, found))):
         plain = " ".join(said.replace("\\", "").replace("&#39;", "'").split())
         assert "unstable" in plain and happened in plain and f"{word} (unstable)" not in plain
-    lines = list(verdict_lines(found.run, "b", verdicts))
+    lines = [verdict_line(found.run, "b", one) for one in verdicts]
     assert all(
         "unstable=1" in line and 'verdict="inconclusive"' in line and "score" not in line for line in lines
     )

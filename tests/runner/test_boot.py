@@ -6,8 +6,9 @@ import pytest
 
 from farm.campaign import load_campaign
 from farm.fleet import boards as fleet
-from farm.runner.boot import BootRunner, Task, make_bundle
+from farm.runner.boot import BootRunner
 from farm.runner.checkup import open_strategy
+from farm.runner.task import Task, make_bundle
 from farm.schedule import PlannedBoot
 from farm.store.db import Store
 from farm.store.records import RunRecord

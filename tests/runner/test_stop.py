@@ -11,8 +11,9 @@ from farm.board.console import Watch
 from farm.campaign import load_campaign
 from farm.fleet import boards
 from farm.runner import worker
-from farm.runner.boot import BootRunner, Task
+from farm.runner.boot import BootRunner
 from farm.runner.messages import Message
+from farm.runner.task import Task
 from farm.schedule import PlannedBoot
 from tests.lab import BOARD, ROOT
 
