@@ -1,15 +1,12 @@
 """`farm` and `python -m farm`."""
 
-import sys
-
 from farm import interrupt
 
 
 def main() -> None:
     """Entry point."""
     interrupt.at_once()
-    # multiprocessing runs the file of a script again in every worker, but not a `python -m farm`
-    sys.modules["__main__"].__spec__ = __spec__
+    # not above: multiprocessing imports the file of the program into every worker, which needs no command line
     from farm.cli import main as command_line
 
     command_line()

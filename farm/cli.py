@@ -434,6 +434,7 @@ def import_(
         return
     from farm import importing
     from farm.store.db import Store
+    from farm.store.records import new_run_id
 
     if board is None:
         raise UserError("--as needs the board that was measured; add --board NAME")
@@ -442,7 +443,7 @@ def import_(
         baseline=baseline,
     )
     source = importing.Source(variant, board, workload, importing.sample_numbers(samples), card, soc)
-    run = run or importing.new_run_id()
+    run = run or new_run_id("imported")
     with Store.open(_database(), create=True) as store:
         stored = importing.import_files(store, run, source, data, baseline=baseline)
     if as_json:

@@ -59,11 +59,6 @@ def check_names(**options: str | None) -> None:
         )
 
 
-def new_run_id() -> str:
-    """A name for an imported run that sorts by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-imported"
-
-
 def import_files(
     store: Store,
     run_id: str,

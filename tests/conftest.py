@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from farm.store.db import Store
-from tests.lab import BOARD, LabHome, environment
+from tests.lab import BOARD, LabHome, lab_of
 
 
 @pytest.fixture
@@ -23,8 +23,5 @@ def store(db_path: Path) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabHome]:
     """A lab with one board, shared by the tests of a session; each test starts from whatever the last one left."""
-    path = tmp_path_factory.mktemp("farm-home")
-    home = LabHome(path, environment(path))
-    home.farm("virtual", "up", BOARD, timeout=900)
-    yield home
-    home.farm("virtual", "down")
+    with lab_of(BOARD, home=tmp_path_factory.mktemp("farm-home")) as lab:
+        yield lab

@@ -8,7 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,17 @@ class LabHome:
         """Ask the database directly, without any code of farm."""
         with sqlite3.connect(f"file:{self.path / 'farm.db'}?mode=ro", uri=True, timeout=30) as db:
             return db.execute(query, values).fetchall()
+
+
+@contextmanager
+def lab_of(*boards: str, home: Path, cwd: Path = ROOT) -> Iterator[LabHome]:
+    """A virtual lab of these boards below `home`, down again at the end."""
+    lab = LabHome(home, environment(home), cwd)
+    try:
+        lab.farm("virtual", "up", *boards, timeout=900)
+        yield lab
+    finally:
+        lab.farm("virtual", "down")
 
 
 def in_real_time(name: str) -> str:

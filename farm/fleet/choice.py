@@ -160,21 +160,18 @@ def _why(row: BoardRow) -> str:
     return f": {row.why}" if row.state == "busy" else ""
 
 
-def fit(boards: Sequence[BoardEnv], store: Store, say: Callable[[str], None]) -> list[BoardEnv]:
-    """The boards that are not quarantined; the others are named. Raises BoardError where none is left."""
-    found, out = [], []
+def fit(boards: Sequence[BoardEnv], store: Store, say: Callable[[str], None]) -> None:
+    """Name the boards that are quarantined. Raises BoardError where no other is there."""
+    out = []
     for board in boards:
         reason = health.quarantine(store.health.last(board.name, 100), board.farm.quarantine_after)
         if reason:
             out.append(board.name)
             say(f"{board.name}: left out, quarantined: {reason}; let it back with: farm check {board.name}")
-        else:
-            found.append(board)
-    if not found:
+    if len(out) == len(boards):
         raise BoardError(
             f"every board is quarantined ({', '.join(out)}); look at them with: farm check {out[0]}"
         )
-    return found
 
 
 def remote(boards: Sequence[BoardEnv]) -> list[BoardEnv]:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from farm.mortal import die_with
+from farm.ports import free_port
 from farm.virtual.state import start_time
 
 STATE_FILE, LOCK_FILE, LOG_FILE = "coordinator.json", "keeper.lock", "coordinator.log"
@@ -39,13 +40,6 @@ def program(name: str) -> str | None:
     if beside.exists():
         return str(beside)
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _answers(port: int) -> bool:
@@ -103,7 +97,7 @@ def _with_mortal_ser2net(work: Path) -> dict[str, str]:
 
 
 def _run(work: Path, config: str, say: Callable[[str], None]) -> int:
-    port = _free_port()
+    port = free_port()
     address = f"127.0.0.1:{port}"
     coordinator = _Child(
         "labgrid-coordinator", [program("labgrid-coordinator") or "", "-l", address], dict(os.environ)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.request import Request, urlopen
 
 from farm.errors import UserError
 from farm.influx.config import InfluxConfig
+from farm.ports import free_port
 
 START_S = 20.0
 """Seconds to wait for a server's first answer; it takes 0.1 where the machine is idle."""
@@ -110,13 +110,6 @@ class LocalInflux:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def free_port() -> int:
-    """A port on loopback that the kernel chose and nobody else listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def wait_for(name: str, url: str, process: subprocess.Popen[bytes], log: Path) -> None:

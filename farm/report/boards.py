@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,9 @@ _SHOWN_VALUES = 3
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact, its distinct values by variant; `differs` where two variants have not the same ones.
+    """One fact, its distinct values by variant; `differs` where two variants have none in common.
 
-    What changes from boot to boot within every variant is no difference between them.
+    What changes from boot to boot within every variant is no difference between them either.
     """
 
     name: str
@@ -152,8 +153,8 @@ def _facts(known: Mapping[str, Sequence[StoredBoot]]) -> Iterable[Fact]:
             for variant, boots in known.items()
         }
         steady = any(len(found) <= 1 for found in values.values())
-        differs = steady and len({frozenset(found) for found in values.values()}) > 1
-        yield Fact(name, {variant: _few(found) for variant, found in values.items()}, differs)
+        apart = any(set(one).isdisjoint(other) for one, other in itertools.combinations(values.values(), 2))
+        yield Fact(name, {variant: _few(found) for variant, found in values.items()}, steady and apart)
     for name, unit, scale in (("temperature_c", "degrees C", 1.0), ("cpu_khz", "MHz", 1e-3)):
         ranges = {variant: _range(boots, name, scale) for variant, boots in known.items()}
         if any(ranges.values()):

@@ -32,7 +32,7 @@ from farm.runner.task import Task, make_bundle
 from farm.schedule import PlannedBoot, by_block, schedule
 from farm.store.db import Store
 from farm.store.health import HealthRecord
-from farm.store.records import RunRecord, RunStatus
+from farm.store.records import RunRecord, RunStatus, new_run_id
 from farm.workload import command as command_for
 
 _OFF_S = 10.0  # what a process may take beside the power switch itself
@@ -63,11 +63,6 @@ class _Worker:
     over: BoardOver | None = None
     next: _Worker | None = None
     waits: bool = False  # for a block of another board, which says nothing against it
-
-
-def new_run_id(campaign: str) -> str:
-    """A name for a run that sorts by time and reads well: `20261130-182233-readahead`."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{campaign}"
 
 
 def run(

@@ -20,11 +20,11 @@ from farm.campaign import Campaign, Variant
 from farm.errors import FarmError, UserError
 from farm.fleet.env import BoardEnv
 from farm.runner.boot import BootRunner, as_failed
-from farm.runner.controller import new_run_id, of_boards
+from farm.runner.controller import of_boards
 from farm.runner.task import Task, make_bundle
 from farm.schedule import PlannedBoot
 from farm.store.db import Store
-from farm.store.records import BootRecord, RunRecord, TrialRecord
+from farm.store.records import BootRecord, RunRecord, TrialRecord, new_run_id
 from farm.units import format_rate
 from farm.workload import matrix
 from farm.workload.model import Workload

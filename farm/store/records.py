@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 Status = Literal["ok", "void", "failed"]
+
+
+def new_run_id(what: str) -> str:
+    """A name for a run that sorts by time and reads well: `20261130-182233-readahead`."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{what}"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from farm.campaign import load_campaign
 from farm.fleet import env as envs
 from farm.runner.task import make_bundle
 from farm.workload import command as command_for
-from tests.lab import BOARD, LabHome, environment, in_real_time
+from tests.lab import BOARD, LabHome, in_real_time, lab_of
 
 RATIO = 1.15
 BYTES = 1000
@@ -76,10 +76,8 @@ def main() -> int:
     """Measure and print; the exit code."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        lab = LabHome(folder / "home", environment(folder / "home"))
         env_file = _netboot(folder)
-        lab.farm("virtual", "up", str(env_file), timeout=900)
-        try:
+        with lab_of(str(env_file), home=folder / "home") as lab:
             said = lab.farm("virtual", "env").stdout
             pairs = (tuple(word.split("=", 1)) for word in shlex.split(said) if "=" in word)
             variables = dict(pairs)
@@ -96,8 +94,6 @@ def main() -> int:
                     (json.loads(text), at) for text, at in db.execute("SELECT console_bytes, id FROM boot")
                 ]
                 trials = db.execute("SELECT count(*) FROM trial WHERE status = 'ok'").fetchone()[0]
-        finally:
-            lab.farm("virtual", "down")
     total = sum(one["batch_up"] + one["batch_down"] for one, _ in boots) / trials
     frames = sum(one["frame_bytes"] for one, _ in boots) / len(boots)
     ratio = ours / plain

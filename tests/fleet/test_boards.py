@@ -232,8 +232,9 @@ def test_a_run_leaves_quarantined_boards_out_and_refuses_when_none_is_left(here:
     envs = boards.load(["unit1", "unit2"], here)
     said: list[str] = []
     with Store.open(here / "farm.db") as store:
-        assert [one.name for one in choice.fit(envs, store, said.append)] == ["unit2"]
-        assert said[0].startswith("unit1: left out, quarantined: 3 failures in a row")
+        choice.fit(envs, store, said.append)
+        (line,) = said
+        assert line.startswith("unit1: left out, quarantined: 3 failures in a row")
         with pytest.raises(BoardError, match=r"every board is quarantined \(unit1\).*farm check unit1"):
             choice.fit(envs[:1], store, said.append)
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from farm.influx.config import InfluxConfig
-from farm.influx.local import LocalInflux, free_port, wait_for
+from farm.influx.local import LocalInflux, wait_for
+from farm.ports import free_port
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
 
 T0 = 1_767_400_000.0

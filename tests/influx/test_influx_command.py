@@ -10,8 +10,9 @@ import pytest
 from farm.errors import StoreError, UserError
 from farm.influx.command import push_command, report_data, report_lines
 from farm.influx.line import line, pack
-from farm.influx.local import LocalInflux, free_port
+from farm.influx.local import LocalInflux
 from farm.influx.push import Patience, PushReport
+from farm.ports import free_port
 from farm.store.db import Store
 from tests.influx.conftest import TOKEN
 

@@ -16,8 +16,9 @@ import pytest
 
 from farm.influx.config import InfluxConfig
 from farm.influx.exporter import Exporter
-from farm.influx.local import LocalInflux, free_port
+from farm.influx.local import LocalInflux
 from farm.influx.push import push
+from farm.ports import free_port
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord
 from tests.influx.conftest import T0, TOKEN

@@ -17,9 +17,10 @@ from farm.fleet import env, health
 from farm.influx.config import InfluxConfig
 from farm.influx.findings import put_verdicts
 from farm.influx.line import line, pack
-from farm.influx.local import LocalInflux, free_port
+from farm.influx.local import LocalInflux
 from farm.influx.points import board_line, changepoint_line
 from farm.influx.push import Patience, PushReport, push
+from farm.ports import free_port
 from farm.store.db import Store
 from farm.store.health import HealthRecord
 from farm.store.records import BootRecord, RunRecord

@@ -6,6 +6,8 @@ import math
 import multiprocessing
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -201,3 +203,13 @@ def test_a_board_that_comes_free_takes_whole_blocks_of_a_run_that_goes_on(tmp_pa
         ("first", 4, 2),
         ("third", 4, 2),
     ]
+
+
+def test_a_controller_is_imported_without_what_only_workers_and_verdicts_need() -> None:
+    """Where many boards are at work, each of these is memory that only one process is to have."""
+    heavy = ("labgrid", "grpc", "numpy", "scipy", "matplotlib")
+    asked = f"import sys, farm.runner.session; print([one for one in {heavy} if one in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"

@@ -10,7 +10,7 @@ import pytest
 
 from farm.fleet import coordinator, places
 from tests.fleet.test_places import processes
-from tests.lab import ROOT, LabHome, children, environment, in_real_time, wait_for
+from tests.lab import ROOT, LabHome, children, in_real_time, lab_of, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -42,14 +42,12 @@ def lab(tmp_path: Path) -> Iterator[LabHome]:
     declared = "".join(f'{name}: {{matches: ["farm-virtual/{name}/*"]}}\n' for name in (EAST, WEST))
     (tmp_path / "envs" / "lab" / "places.yaml").write_text(declared)
     (tmp_path / "remote.yaml").write_text(CAMPAIGN)
-    home = LabHome(tmp_path / "home", environment(tmp_path / "home"), tmp_path)
-    try:
-        home.farm("virtual", "up", EAST, WEST)
-        home.farm("coordinator", "up")
-        yield home
-    finally:
-        home.farm("coordinator", "down")
-        home.farm("virtual", "down")
+    with lab_of(EAST, WEST, home=tmp_path / "home", cwd=tmp_path) as found:
+        try:
+            found.farm("coordinator", "up")
+            yield found
+        finally:
+            found.farm("coordinator", "down")
 
 
 def until_measuring(lab: LabHome, index: int, attempt: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import BOARD, ROOT, LabHome, alive, children, environment, in_real_time, wait_for
+from tests.lab import BOARD, ROOT, LabHome, alive, children, in_real_time, lab_of, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -55,10 +55,8 @@ def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabHome]:
     here = tmp_path_factory.mktemp("here")
     (here / "envs").mkdir()
     (here / "envs" / f"{BOARD}.yaml").write_text(in_real_time(BOARD))
-    home = LabHome(here / "home", environment(here / "home"), here)
-    home.farm("virtual", "up", BOARD, timeout=900)
-    yield home
-    home.farm("virtual", "down")
+    with lab_of(BOARD, home=here / "home", cwd=here) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
