@@ -90,5 +90,6 @@ def look() -> list[Finding]:
         _file("/usr/sbin/ser2net", "ser2net", "the virtual lab behind a coordinator"),
         _program("fastboot", "fastboot", "boards flashed by fastboot"),
         _program("rkdeveloptool", "rkdeveloptool", "boards flashed by rockusb"),
+        _program("ssh", "openssh-client", "boards with a network service"),
         _program("labgrid-client", "python3-venv, then make demo", real),
     ]

@@ -48,6 +48,7 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
         "console": "WatchedSerialDriver",
         "uboot": {"UBootDriver", None},
         "shell": "ShellDriver",
+        "ssh": {"SSHDriver", None},
         "tftp": {"TFTPProviderDriver", None},
         "fastboot": {"AndroidFastbootDriver", None},
         "rockusb": {"RKUSBDriver", None},
@@ -152,7 +153,8 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
         self._go(Status.off)
 
     def _off(self) -> None:
-        for driver in (self.shell, self.uboot, self.console):
+        # ssh is active only where a user's test has activated it
+        for driver in (self.ssh, self.shell, self.uboot, self.console):
             if driver is not None:
                 self.target.deactivate(driver)
         self.target.activate(self.power)

@@ -13,7 +13,7 @@ from farm.analysis.compare import Verdict, compare
 from farm.campaign import DEFAULT_BAND
 from farm.report.series import BoardSeries, Series, by_board
 from farm.store.db import Store
-from farm.store.records import RunRecord, StoredBoot
+from farm.store.records import DRIVEN, RunRecord, StoredBoot
 from farm.store.values import Values
 
 DRAWS = 10_000
@@ -142,7 +142,8 @@ def events(boots: Iterable[StoredBoot], rows: Values) -> dict[str, dict[str, lis
     good = set()
     for boot in boots:
         of_variant = found.setdefault(boot.board, {}).setdefault(boot.variant, [])
-        of_variant += [_kind(str(event.get("kind", "event"))) for event in boot.events]
+        kinds = [str(event.get("kind", "event")) for event in boot.events]
+        of_variant += [_kind(kind) for kind in kinds if kind not in DRIVEN]
         if boot.status == "ok":
             good.add(boot.id)
         else:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from farm.board import binary, proof
-from farm.board.batch import BatchResult, Job, Progress, run_batch
+from farm.board import binary, proof, ssh
+from farm.board.batch import BatchResult, Job, Progress, Wire, run_batch
 from farm.board.bundle import Bundle
 from farm.board.console import BoardDied, ConsoleWire
 from farm.board.facts import Fact, Facts, ask
@@ -45,6 +45,7 @@ class BootRunner:
     def __init__(self, task: Task, strategy: FarmStrategy, tell: Callable[[Message], None]) -> None:
         self.task, self.strategy, self.tell = task, strategy, tell
         self.baseline_bus: dict[str, Fact] | None = None
+        self.ssh_broke = ""  # why a batch over SSH failed: this board's next ones take the serial line
 
     def run(self, planned: PlannedBoot, attempt: int) -> BootRecord:
         """Do one boot. Whatever the board does ends as a record; only errors of the user's input are raised."""
@@ -124,9 +125,9 @@ class BootRunner:
             },
         )
         self._say(planned, "facts")
-        wire = ConsoleWire(strategy.watched)
+        serial = ConsoleWire(strategy.watched)
         block = task.board.farm
-        facts = ask(wire, block.disk.controller, variant.knobs, block.deadlines.facts)
+        facts = ask(serial, block.disk.controller, variant.knobs, block.deadlines.facts)
         record = replace(record, facts=dict(facts.values) | {"mmc_lines": list(facts.mmc_lines)})
         if doubts := self._doubts(variant, bundle, facts):
             # whatever runs there, its disk is none of our business
@@ -134,13 +135,11 @@ class BootRunner:
             trials = _unmeasured(commands, doubts)
             return replace(record, status="void", reason="; ".join(doubts), trials=trials)
         targets = self._targets(facts)
-        self._bring_fio(planned, wire, facts)
         jobs, commands = self._jobs(
             targets, AROUND if {"temperature_c", "cpu_khz"} & set(facts.values) else ""
         )
         if variant.baseline and self.baseline_bus is None:
             self.baseline_bus = {name: facts.values[name] for name in proof.BUS if name in facts.values}
-        self._say(planned, "measure")
         name = task.board.farm.measure_alone
         started = time.time()
 
@@ -151,13 +150,49 @@ class BootRunner:
                 started = time.time()
                 yield
 
-        result = run_batch(
-            wire,
-            jobs,
-            on_progress=lambda step: self._progress(planned, step, len(commands)),
-            turn=turn(),
-        )
+        with self._way(planned, serial) as (wire, detour):
+            if detour:
+                record = replace(record, events=(*record.events, {"kind": "ssh", "line": detour}))
+            self._bring_fio(planned, wire, facts)
+            self._say(planned, "measure")
+            result = run_batch(
+                wire,
+                jobs,
+                on_progress=lambda step: self._progress(planned, step, len(commands)),
+                turn=turn(),
+            )
+        record = replace(record, console_bytes={"wire": "serial" if wire is serial else "ssh"})
         return self._judge(record, facts, result, commands, started)
+
+    @contextmanager
+    def _way(self, planned: PlannedBoot, serial: ConsoleWire) -> Iterator[tuple[Wire, str]]:
+        """What carries the batch: SSH where the env has it, else the serial line, and why serial where it has.
+
+        The batch is the same on both. Where one fails over SSH with the board alive, that boot fails and this board's
+        other ones take the serial line, so that a network that stalls costs a run one boot.
+        """
+        driver, detour = self.strategy.ssh, ""
+        found: ssh.SshWire | None = None
+        if driver is not None and self.ssh_broke:
+            detour = f"a batch before failed over SSH: {self.ssh_broke}"
+        elif driver is not None:
+            self._say(planned, "ssh")
+            try:
+                found = ssh.connect(driver, serial, self.task.board.farm.deadlines.facts)
+            except ssh.NoSsh as problem:
+                detour = str(problem)
+        if found is None:
+            yield serial, f"{detour}; the batch went over serial" if detour else ""
+            return
+        try:
+            yield found, ""
+        except BoardDied:
+            raise
+        except BoardError as problem:
+            self.ssh_broke = problem.reason
+            raise
+        finally:
+            found.close()
 
     def _progress(self, planned: PlannedBoot, step: Progress, total: int) -> None:
         self.tell(
@@ -188,7 +223,7 @@ class BootRunner:
             targets["files"] = writable(block.scratch.files, block.disk, facts.disk)
         return targets
 
-    def _bring_fio(self, planned: PlannedBoot, wire: ConsoleWire, facts: Facts) -> None:
+    def _bring_fio(self, planned: PlannedBoot, wire: Wire, facts: Facts) -> None:
         """A board without fio gets the one that its env names by digest; without one the campaign cannot run."""
         if "fio" in facts.tools or not any(
             isinstance(one, FioWorkload) for one in self.task.campaign.workloads
@@ -267,6 +302,7 @@ class BootRunner:
             trials=tuple(trials),
             events=tuple(events),
             console_bytes={
+                **record.console_bytes,
                 "batch_up": result.bytes_up,
                 "batch_down": result.bytes_down,
                 "frames": result.frames,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from farm.fleet.env import BoardEnv
 from farm.store.health import HealthRecord
 
 _CLOCK_WAIT_S = 2.0
+# labgrid quotes what it refuses, as Python writes a dict
+_PASSWORD = re.compile(r"""('password': )(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,}]*)""")
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,9 @@ def open_strategy(board: BoardEnv) -> FarmStrategy:
         target = Environment(str(board.path)).get_target(board.target)
         strategy: FarmStrategy = target.get_driver(FarmStrategy, activate=False)
     except (InvalidConfigError, NoDriverFoundError, TypeError, ValueError, ImportError) as problem:
+        said = _PASSWORD.sub(r"\1...", str(problem))
         raise UserError(
-            f"labgrid refuses it: {problem}", file=board.path, key=f"targets.{board.target}"
+            f"labgrid refuses it: {said}", file=board.path, key=f"targets.{board.target}"
         ) from problem
     return strategy
 

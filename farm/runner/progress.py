@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Joined, Message, Settled, TrialDone
+from farm.store.records import DRIVEN
 from farm.units import format_duration
 
 
@@ -109,8 +110,10 @@ class ProgressView:
             text += (
                 f"{good} of {len(record.trials)} trials ok in {format_duration(took)}{left and ', ' + left}"
             )
-            if kinds := dict.fromkeys(str(event["kind"]) for event in record.events):
-                text += f"; the kernel reported {', '.join(kinds)}"
+            kinds = dict.fromkeys(str(event["kind"]) for event in record.events)
+            if reported := [kind for kind in kinds if kind not in DRIVEN]:
+                text += f"; the kernel reported {', '.join(reported)}"
+            text += "".join(f"; {event['line']}" for event in record.events if event["kind"] in DRIVEN)
         else:
             text += f"{record.status.upper()} after {format_duration(took)}: {record.reason} (log: {record.log_path})"
         self._print(text)

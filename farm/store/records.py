@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+DRIVEN = frozenset({"ssh"})
+"""Kinds of events that say how a boot was driven, and nothing of what the board or its kernel did."""
+
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 Status = Literal["ok", "void", "failed"]
 
@@ -82,7 +85,8 @@ class BootRecord:
     """One power cycle of one variant on one board, with everything that was measured in it.
 
     `index` is the place in the board's schedule, `attempt` counts repetitions of that place from 0.
-    `facts`, `flash` (what was flashed, how, digest, whether verified), `events`, `console_bytes` are JSON.
+    `facts`, `flash` (what was flashed, how, digest, whether verified), `events`, `console_bytes` are JSON; `wire` of
+    the last one says what carried the batch, and so what `batch_up` and `batch_down` count: `serial` or `ssh`.
     """
 
     run_id: str

@@ -148,6 +148,18 @@ class VirtualBoard(_Model):
         default="", validate_default=True, description="by default the first that the architecture has"
     )
     fastboot: VirtualFastboot | None = None
+    ssh: int | None = Field(
+        default=None,
+        ge=2,
+        le=254,
+        description="last number of the board's address at whose port 2222 is the guest's port 22; no other board has it",
+    )
+
+    @property
+    def addresses(self) -> Mapping[str, int]:
+        """Last numbers of the board's addresses on $LG_VIRTUAL_NET, by what answers there."""
+        found = {"fastboot": self.fastboot.address if self.fastboot else None, "ssh": self.ssh}
+        return {name: number for name, number in found.items() if number is not None}
 
     @field_validator("memory")
     @classmethod
@@ -228,13 +240,15 @@ FLASH_FILE = "flash.img"
 CARD_FILE = "card.img"
 TFTP_DIR = "tftp"
 QMP_SOCKET = "qmp.sock"
+SSH_PORT = 2222  # an ordinary user cannot have 22
 
 
-def qemu_argv(board: VirtualBoard, console_fd: int) -> list[str]:
+def qemu_argv(board: VirtualBoard, console_fd: int, network: str = "127.0.0") -> list[str]:
     """QEMU's argument vector, to be run in the board's directory with `console_fd` an inherited stream socket.
 
     All paths are relative to that directory: socket paths stay below the kernel's 107 bytes and no path of
-    the user's can break QEMU's comma syntax. The guest's network ends in QEMU (DHCP and TFTP only).
+    the user's can break QEMU's comma syntax. The guest's network ends in QEMU (DHCP and TFTP only); with `ssh` its SSH
+    port can be reached from this machine, on the loopback `network` (127.A.B).
     """
     made = FIRMWARE[board.arch]
     card = f"if=none,id=card,format=raw,file={CARD_FILE}"
@@ -243,6 +257,7 @@ def qemu_argv(board: VirtualBoard, console_fd: int) -> list[str]:
     card += f",{board.card.options}" if board.card.options else ""
     # Fixed slots keep the guest's device paths the same for all boards; U-Boot needs no boot ROM.
     net, flash = (",romfile=,addr=0x1", ",addr=0x2") if made.bus == "pci" else ("", "")
+    ssh = f",hostfwd=tcp:{network}.{board.ssh}:{SSH_PORT}-:22" if board.ssh else ""
     argv = [
         made.qemu,
         *made.machine,
@@ -251,7 +266,7 @@ def qemu_argv(board: VirtualBoard, console_fd: int) -> list[str]:
         *("-nodefaults", "-no-user-config", "-display", "none"),
         *("-chardev", f"socket,id=console,fd={console_fd}", "-serial", "chardev:console"),
         *("-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"),
-        *("-netdev", f"user,id=net,restrict=on,tftp={TFTP_DIR}"),
+        *("-netdev", f"user,id=net,restrict=on,tftp={TFTP_DIR}{ssh}"),
         *("-device", f"virtio-net-{made.bus},netdev=net{net}"),
         *("-drive", f"if=none,id=flash,format=raw,file={FLASH_FILE},cache=unsafe"),
         *("-device", f"virtio-blk-{made.bus},drive=flash,werror=report,rerror=report{flash}"),

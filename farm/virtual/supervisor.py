@@ -42,6 +42,7 @@ class Unit:
 
     def __init__(self, name: str, board: VirtualBoard, directory: Path, network: str) -> None:
         self.name, self.board, self.directory = name, board, directory
+        self._network = network
         directory.mkdir(parents=True, exist_ok=True)
         (directory / TFTP_DIR).mkdir(exist_ok=True)
         disk.prepare(directory, board)
@@ -103,7 +104,7 @@ class Unit:
         with theirs, (self.directory / "qemu.err").open("wb") as errors:
             try:
                 qemu = subprocess.Popen(  # one thread, so the hook below is safe
-                    qemu_argv(self.board, theirs.fileno()),
+                    qemu_argv(self.board, theirs.fileno(), self._network),
                     cwd=self.directory,
                     stdin=subprocess.DEVNULL,
                     stdout=errors,
@@ -224,14 +225,9 @@ class Supervisor:
             await there.close()
             del self._units[name]
         for other, unit in self._units.items():
-            if (
-                board.fastboot
-                and unit.board.fastboot
-                and board.fastboot.address == unit.board.fastboot.address
-            ):
-                raise FarmError(
-                    f"{name} has fastboot address {board.fastboot.address}, as {other} has; give it another"
-                )
+            for what, address in board.addresses.items():
+                if address == unit.board.addresses.get(what):
+                    raise FarmError(f"{name} has {what} address {address}, as {other} has; give it another")
         self._units[name] = Unit(name, board, self._directory / name, self._network)
         log.info("%s: added", name)
 

@@ -109,3 +109,15 @@ def test_what_both_suffer_is_no_instability(store: Store) -> None:
 
     put(store, "r", boots=8, change=both)
     assert {row.verdict.verdict for row in study(store, "r").table.blocks[0].rows} == {"same"}
+
+
+def test_how_a_boot_was_driven_is_no_instability(store: Store) -> None:
+    def over_serial(record: BootRecord) -> BootRecord:
+        if record.variant != "cand":
+            return record
+        return dataclasses.replace(
+            record, events=({"kind": "ssh", "line": "no shell at root@b:22: refused"},)
+        )
+
+    put(store, "r", boots=8, change=over_serial)
+    assert {row.verdict.verdict for row in study(store, "r").table.blocks[0].rows} == {"same"}

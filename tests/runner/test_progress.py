@@ -28,6 +28,13 @@ def test_what_the_kernel_reported_stands_behind_the_trials_that_ran_all_the_same
     assert said(record).endswith("; the kernel reported timeout, crc\n")
 
 
+def test_a_batch_that_took_another_way_is_said_with_the_reason_and_is_nothing_of_the_kernels() -> None:
+    events = ({"kind": "ssh", "line": "no shell at root@a:22: refused; the batch went over serial"},)
+    record = BootRecord("r", "b", 0, 0, "v", 0, "ok", "", 0.0, 30.0, events=events)
+    assert said(record).endswith("; no shell at root@a:22: refused; the batch went over serial\n")
+    assert "kernel" not in said(record)
+
+
 def test_a_boot_that_failed_is_said_with_reason_and_log() -> None:
     record = BootRecord("r", "b", 0, 0, "v", 0, "failed", "kernel panic: x", 0.0, 9.0, log_path="logs/b.log")
     assert "FAILED after 9 s: kernel panic: x (log: logs/b.log)" in said(record)

@@ -26,6 +26,7 @@ def test_sizes_are_read_as_people_write_them() -> None:
         ({"memory": "64M"}, "from 256 MiB"),
         ({"flash_size": "1000"}, "whole number of MiB"),
         ({"baud": 50}, "greater than or equal to 300"),
+        ({"ssh": 1}, "greater than or equal to 2"),
         ({"icount": 3, "cpus": 2}, "cpus: 1"),
         ({"card": {"size": "3G"}}, "power of two"),
         ({"card": {"size": "1G", "partitions": [{"size": "1G"}]}}, "the card has 1 GiB"),
@@ -67,6 +68,12 @@ def test_an_arm64_board_is_the_machine_that_its_env_describes() -> None:
     # a guest must reach nothing but QEMU's own DHCP and TFTP
     assert "restrict=on" in value_behind(argv, "-netdev").split(",")
     assert not any("hostfwd" in word for word in argv)
+
+
+def test_a_guests_ssh_port_can_be_reached_from_this_machine_alone() -> None:
+    net = value_behind(qemu_argv(VirtualBoard(ssh=30), 7, "127.4.5"), "-netdev").split(",")
+    assert "hostfwd=tcp:127.4.5.30:2222-:22" in net
+    assert "restrict=on" in net
 
 
 def test_a_riscv64_board_has_the_devices_that_its_uboot_sees() -> None:
