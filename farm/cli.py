@@ -213,10 +213,10 @@ def run(
 ) -> None:
     """Run a campaign: flash, boot, prove, measure; every boot is stored as it ends."""
     from farm.runner import forks
-
-    forks.start()
     from farm.runner.purpose import Purpose, commits
     from farm.runner.session import run_campaign
+
+    forks.start()
 
     purpose = Purpose(aa, confirm, branch, commits(commit or ()), frozenset(fail_on or ()))
     code = run_campaign(
@@ -253,8 +253,10 @@ def demo(
     from contextlib import nullcontext
 
     from farm.influx.local import LocalInflux
+    from farm.runner import forks
     from farm.runner.session import run_campaign
 
+    forks.start()
     file = Path(__file__).parents[1] / "envs" / "campaigns" / "readahead.yaml"
     server = LocalInflux(home() / "influx") if influx else None
     with server or nullcontext():

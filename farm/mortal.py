@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent() -> None:
@@ -25,6 +26,11 @@ def die_with(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return arm
+
+
+def adopt(orphans: bool) -> None:
+    """Whether a descendant of this process whose parent ends becomes a child of this process, and not of init."""
+    _prctl()(_PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)
 
 
 def _prctl() -> Callable[..., int]:

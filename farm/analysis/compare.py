@@ -272,7 +272,7 @@ def _judge(verdict: Verdict, tested: Tested, band: float, alpha: float, higher_i
     then = (
         f"{more} more boots per variant give {aim}"
         if more
-        else f"even {MOST_BOOTS} boots per variant give not {aim}"
+        else f"even {MOST_BOOTS} boots per variant do not give {aim}"
     )
     return replace(
         verdict, reason=f"Inconclusive: {interval}{welch}; {then}.", more_boots=more, more_boots_for=question

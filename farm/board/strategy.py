@@ -61,7 +61,8 @@ class FarmStrategy(Strategy):  # type: ignore[misc]
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self.board = envs.load(self.target.env.config.filename)
+        known = getattr(self.target.env, "farm_board", None)
+        self.board: envs.BoardEnv = known or envs.load(self.target.env.config.filename)
         self.block = self.board.farm
         self.method = method(self.block.flash)
         self.bundle: Bundle | None = None

@@ -46,7 +46,9 @@ def open_strategy(board: BoardEnv) -> FarmStrategy:
     from farm.errors import UserError
 
     try:
-        target = Environment(str(board.path)).get_target(board.target)
+        environment = Environment(str(board.path))
+        environment.farm_board = board  # for FarmStrategy, which would read the file again
+        target = environment.get_target(board.target)
         strategy: FarmStrategy = target.get_driver(FarmStrategy, activate=False)
     except (InvalidConfigError, NoDriverFoundError, TypeError, ValueError, ImportError) as problem:
         said = _PASSWORD.sub(r"\1...", str(problem))

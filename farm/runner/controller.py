@@ -7,11 +7,10 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,7 +54,7 @@ class Outcome:
 @dataclass
 class _Worker:
     board: str
-    process: ForkServerProcess
+    process: forks.Process
     pipe: Connection
     patience: float
     heard: float
@@ -97,7 +96,8 @@ def run(
     workers: list[_Worker] = []
     status: RunStatus = "interrupted"
     try:
-        workers += [of.start(board.name) for board in boards]
+        for worker in of.start([board.name for board in boards]):
+            workers.append(worker)
         _serve(workers, store, tell, of)
         left_over = any(not pool.over for pool in of.pools.values())
         every = all(one.over and one.over.exit_code for one in workers)
@@ -169,14 +169,21 @@ class _Run:
         """The blocks that this board takes part in."""
         return self.pools[self.crew.group(board) if self.crew else board]
 
-    def start(self, name: str, *, regain: bool = False) -> _Worker:
-        """A process for a board, which will ask for its blocks."""
-        return _start(self._task(name, regain=regain))
+    def start(self, names: Iterable[str], *, regain: bool = False) -> Iterator[_Worker]:
+        """A process for each of these boards, which will ask for its blocks."""
+        with forks.server() as fork:
+            for name in names:
+                task = self._task(name, regain=regain)
+                process = fork("work", task)
+                yield _Worker(
+                    name, process, process.pipe, patience(task), time.monotonic(), self.boards[name]
+                )
 
     def off(self, name: str) -> bool:
         """Switch a board off whose process is gone; whether that was done."""
         task = self._task(name)
-        process = forks.begin(forks.switch_off, (task,), name)
+        with forks.server() as fork:
+            process = fork("switch_off", task)
         process.join(2 * task.board.farm.deadlines.power + _OFF_S)
         if process.is_alive():
             process.kill()
@@ -203,7 +210,8 @@ class _Run:
         if not over.lost or self.losses[over.board] > _LOSSES:
             return None
         self.tell(Doing(over.board, -1, "lost", "takes the board anew"))
-        return self.start(over.board, regain=True)
+        (worker,) = self.start([over.board], regain=True)
+        return worker
 
     def give(self, ready: Ready) -> Given:
         """The next block for a board that wants one, with those of its boots that have no good or void record yet."""
@@ -246,7 +254,7 @@ class _Run:
                 continue
             self.note_boards(bands)
             self.tell(Joined(board.name))
-            found.append(self.start(board.name))
+            found += self.start([board.name])
         # boards at work wait while this looks: a coordinator that is slow to answer is asked less often
         self.next_look = time.monotonic() + max(_LOOK_EVERY_S, _LOOK_COSTS * (time.monotonic() - began))
         return found
@@ -347,13 +355,6 @@ def _left(
             through.add(boot.index)
     todo = [one for one in planned if one.index not in through]
     return todo, [tried.get(one.index, 0) for one in todo]
-
-
-def _start(task: Task) -> _Worker:
-    ours, theirs = forks.context().Pipe()
-    process = forks.begin(forks.work, (theirs, task), task.board.name)
-    theirs.close()
-    return _Worker(task.board.name, process, ours, patience(task), time.monotonic(), task.board)
 
 
 def patience(task: Task) -> float:

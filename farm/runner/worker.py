@@ -7,14 +7,11 @@ import logging
 import os
 import signal
 import sys
-import threading
-import time
 from multiprocessing.connection import Connection
 
 from farm.board.strategy import FarmStrategy
 from farm.errors import BoardError, FarmError
 from farm.fleet import places
-from farm.mortal import die_with_parent
 from farm.runner import checkup
 from farm.runner.alone import at_work
 from farm.runner.boot import BootRunner
@@ -41,7 +38,6 @@ def main(pipe: Connection, task: Task) -> None:
 
     The board is off when this returns, unless the process is killed.
     """
-    _die_with_parent()
     os.environ.update(task.environ)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)
@@ -164,7 +160,6 @@ def _checked(task: Task, strategy: FarmStrategy, pipe: Connection) -> HealthReco
 
 def switch_off(task: Task) -> None:
     """Switch a board off whose own process is gone; ends with an exit code, 0 where the switch says that it is off."""
-    _die_with_parent()
     os.environ.update(task.environ)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)
@@ -174,16 +169,3 @@ def switch_off(task: Task) -> None:
         strategy.target.cleanup()
     except FarmError as problem:
         sys.exit(problem.exit_code)
-
-
-def _die_with_parent() -> None:
-    """End when the controller ends, however it ends: by the kernel's word, and by a pipe for what it misses."""
-    die_with_parent()
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
