@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -18,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from farm import yamlfile
+from farm import bootargs, yamlfile
 from farm.complaint import Where, shown
 from farm.errors import UserError
 from farm.quantity import Band, Duration
@@ -28,11 +29,6 @@ from farm.yamlfile import Document
 
 DEFAULT_BAND = 0.03
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-# U-Boot's shell takes these from a command line before the kernel sees them (its `setenv bootargs ...`).
-_UBOOT_SIGNS = re.compile(r"[$;\"'`\\&|]")
-# U-Boot's line buffer (CONFIG_SYS_CBSIZE) is 1024 and less on many boards, and setenv and the env's own
-# arguments want their part.
-_MOST_ARGS = 512
 
 _OF_ENVS = {
     "targets": "this is a board's env file and no campaign; name a campaign, and the board with --board or boards:"
@@ -85,26 +81,15 @@ class Variant(BaseModel):
     dtb: Reference = None
     initrd: Reference = None
     modules: Reference = None
-    args: str = Field(default="", description="kernel arguments that are added to the env's")
+    args: Annotated[str, AfterValidator(bootargs.checked)] = Field(
+        default="", description="kernel arguments that are added to the env's"
+    )
     knobs: Mapping[str, KnobValue] = Field(
         default={}, description="a mapping such as {queue/read_ahead_kb: 1024}"
     )
     expect: Mapping[str, Annotated[ExpectValue, PlainValidator(_expected)]] = Field(
         default={}, description="a mapping of facts to values, such as {read_ahead_kb: 1024}"
     )
-
-    @field_validator("args")
-    @classmethod
-    def _args(cls, args: str) -> str:
-        if found := _UBOOT_SIGNS.search(args):
-            raise ValueError(f"kernel arguments hold {found[0]} which U-Boot's shell would take; remove it")
-        if not args.isascii() or not args.isprintable():
-            raise ValueError("kernel arguments have to be one line of plain ASCII; remove other characters")
-        if len(args) > _MOST_ARGS:
-            raise ValueError(
-                f"kernel arguments are longer than the {_MOST_ARGS} characters that U-Boot takes"
-            )
-        return args.strip()
 
     @field_validator("knobs")
     @classmethod

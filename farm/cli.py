@@ -608,7 +608,7 @@ def _virtual_names(names: Iterable[str] | None) -> list[str]:
 
     if names:
         return list(names)
-    return [one.name for one in fleet.load(fleet.all_names(), home()) if one.farm.virtual is not None]
+    return [one.name for one in fleet.virtual(home())]
 
 
 @virtual.command(name="up", epilog="Example: farm virtual up virt-rk3568")

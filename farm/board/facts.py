@@ -185,7 +185,7 @@ def parse_probe(text: str) -> Facts:
         values["cpu_khz"] = frequency
     if (uptime := first.get("uptime", "").split()) and uptime[0].replace(".", "", 1).isdigit():
         values["uptime_s"] = float(uptime[0])
-    if (seconds := _number(first.get("date", ""))) is not None:
+    if (seconds := _number(first.get("clock", ""))) is not None:
         values["clock_s"] = seconds
     if temperatures := [t for line in sections.get("temp", []) if (t := _number(line)) is not None]:
         values["temperature_c"] = max(temperatures) / 1000

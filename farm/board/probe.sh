@@ -16,7 +16,7 @@ s refused
 KNOBS
 } 3>&1 2>/dev/null
 fi
-s date; date +%s
+s clock; date +%s
 s uid; id -u
 s memory; read -r x </proc/meminfo; echo "$x"
 s tools; for t in fio dd blkdiscard mkfs.ext2 mkfs.ext4 mkfs.vfat mkfs.f2fs timeout gzip mmc; do command -v $t >/dev/null 2>&1 && echo $t; done

@@ -5,13 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from farm.errors import BoardError
 from farm.fleet.env import BoardEnv
 from farm.paths import cache
+
+_LOOK_S = 0.2
 
 
 def _file(board: BoardEnv, home: Path) -> Path:
@@ -28,14 +32,26 @@ def hold(boards: Iterable[BoardEnv], home: Path, what: str) -> Iterator[None]:
             path = _file(board, home)
             path.parent.mkdir(parents=True, exist_ok=True)
             stream = held.enter_context(path.open("a+"))
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BoardError(f"is busy: {_said(stream.name)}", board=board.name) from None
+            if not _locked(stream):
+                raise BoardError(f"is busy: {_said(stream.name)}", board=board.name)
             stream.truncate(0)
             stream.write(f"{what}, pid {os.getpid()}")
             stream.flush()
         yield
+
+
+def _locked(stream: IO[str]) -> bool:
+    """Whether the lock could be had; who only looks whether a board is free holds it for a moment."""
+    end = time.monotonic() + _LOOK_S
+    while True:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
 
 
 def _said(path: str) -> str:

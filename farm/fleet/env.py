@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from farm import yamlfile
+from farm import bootargs, yamlfile
 from farm.errors import UserError
 from farm.paths import stamp
 from farm.quantity import Size, overlapping
@@ -64,6 +64,10 @@ class Scratch(_Block):
 
     @model_validator(mode="after")
     def _check(self) -> Scratch:
+        if self.files is not None and self.files.mount is None:
+            raise ValueError(
+                "files needs filesystem and mount, such as filesystem: ext4, mount: /mnt/scratch"
+            )
         areas = {"raw": self.raw, "files": self.files}
         if overlapping({name: (area.start, area.size) for name, area in areas.items() if area}):
             raise ValueError(
@@ -232,7 +236,9 @@ class FarmBlock(_Block):
     scratch: Scratch = Scratch()
     flash: Flash
     golden: Golden
-    args: str = Field(default="", description="kernel arguments that every variant gets, such as console=")
+    args: Annotated[str, AfterValidator(bootargs.checked)] = Field(
+        default="", description="kernel arguments that every variant gets, such as console="
+    )
     modules: Literal["cpio", "none"] = "cpio"
     boot_seconds: float = Field(
         default=60.0, gt=0, description="what one boot takes without trials, for plans"

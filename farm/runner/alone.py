@@ -50,7 +50,7 @@ def _held(names: Sequence[str], waiting: Callable[[], None]) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         files = [
-            stack.enter_context((folder / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.lock").open("w"))
+            stack.enter_context((folder / f"alone-{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.lock").open("w"))
             for name in names
         ]
         said = 0.0

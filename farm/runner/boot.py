@@ -131,7 +131,7 @@ class BootRunner:
         record = replace(record, facts=dict(facts.values) | {"mmc_lines": list(facts.mmc_lines)})
         if doubts := self._doubts(variant, bundle, facts):
             # whatever runs there, its disk is none of our business
-            _, commands = self._jobs({"raw": "RAW", "files": "FILES"})
+            _, commands = self._jobs({})
             trials = _unmeasured(commands, doubts)
             return replace(record, status="void", reason="; ".join(doubts), trials=trials)
         targets = self._targets(facts)
@@ -243,20 +243,20 @@ class BootRunner:
     def _jobs(
         self, targets: Mapping[str, str], around: str = ""
     ) -> tuple[list[Job], list[tuple[Workload, int, Command]]]:
+        """What is run on these targets, `raw` and `files`; without them what would have been."""
         area = self.task.board.farm.scratch.files
+        folder = area.mount if area is not None else None
         mount: tuple[str, ...] = ()
-        if "files" in targets:
-            assert area is not None and area.mount is not None
-            mount = (_mount_line(targets["files"], area.filesystem or "", area.mount),)
+        if area is not None and folder is not None and "files" in targets:
+            mount = (_mount_line(targets["files"], area.filesystem or "", folder),)
         jobs: list[Job] = []
         commands: list[tuple[Workload, int, Command]] = []
         for rep in range(self.task.campaign.trials):
             for workload in self.task.campaign.workloads:
                 if workload.target == "raw":
-                    command = command_for(workload, targets["raw"])
+                    command = command_for(workload, targets.get("raw", "RAW"))
                 else:
-                    assert area is not None
-                    command = command_for(workload, f"{area.mount}/farm-{workload.needed_bytes}.img")
+                    command = command_for(workload, f"{folder}/farm-{workload.needed_bytes}.img")
                 before = (*(mount if workload.target == "file" else ()), *command.prepare)
                 # only there when the board had no fio of its own
                 run = (

@@ -37,7 +37,6 @@ from farm.workload import command as command_for
 _OFF_S = 10.0  # what a process may take beside the power switch itself
 _LOSSES = 3  # how often a board is taken anew in one run
 _LOOK_EVERY_S = 5.0  # for boards that came free
-_STOP_S = 20.0  # for workers to switch their boards off when a run is ended
 _LOOK_COSTS = 20.0  # at most a twentieth of the time goes into looking
 
 
@@ -451,7 +450,8 @@ def _end(workers: list[_Worker]) -> None:
     for one in workers:
         if one.process.is_alive() and one.over is None:
             one.process.terminate()
-    deadline = time.monotonic() + _STOP_S
+    switching = max((2 * one.env.farm.deadlines.power for one in workers), default=0.0)
+    deadline = time.monotonic() + switching + _OFF_S
     for one in workers:
         one.process.join(max(0.0, deadline - time.monotonic()))
         if one.process.is_alive():

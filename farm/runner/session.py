@@ -48,11 +48,10 @@ def run_campaign(
 ) -> int:
     """Run the campaign in `file` and print what came of it; returns the exit code.
 
-    `boards` are names or tags (`board=rk3568`, then `count` of them); who is busy is waited for up to `wait_s` seconds.
-    `start` brings virtual boards up first. With
-    `check` boards have to pass their health check, which also lets quarantined ones back. `through` is the HOST:PORT
-    of labgrid's coordinator to take the boards from, or `lab` for the virtual lab's. Raises UserError, BoardError and
-    StoreError.
+    `boards` are names or tags (`board=rk3568`, then `count` of them), by default the campaign's, or those of the run
+    `resume`; who is busy is waited for up to `wait_s` seconds. `start` brings virtual boards up first. With `check` boards
+    have to pass their health check, which also lets quarantined ones back. `through` is the HOST:PORT of labgrid's
+    coordinator to take the boards from, or `lab` for the virtual lab's. Raises UserError, BoardError and StoreError.
     """
     campaign = load_campaign(file)
     purpose = purpose or Purpose()
@@ -60,18 +59,16 @@ def run_campaign(
     if not boards:
         check_boards(campaign)
     asked = list(boards or campaign.boards)
-    if not asked:
-        raise UserError("names no boards; add boards: or give --board", file=file)
     if count is None and not boards:
         count = campaign.count
     database = home() / "farm.db"
-    with _ended_by_sigterm(), _exported(database) as nudge:
+    with _ended_by_sigterm(), _exported(database, err) as nudge:
         session = _Session(database, start, wait_s, check, through, out, err, nudge)
         if resume is not None:
             with Store.open(database) as store:
                 resume, settings = _going_on(store, campaign, resume, purpose)
-                if settings.get("confirms") and not boards:
-                    asked = list(settings["boards"])
+            if not boards:
+                asked, count = settings.get("asked", asked), settings.get("count", count)
         outcomes = [session.measure(campaign, asked, count, seed, resume, settings)]
         code = outcomes[0].exit_code
         if settings.get("confirm") and outcomes[0].status == "done":
@@ -175,6 +172,7 @@ class _Session:
                     store.set_settings(resume, {**record.settings, "confirm": True})
             else:
                 seed = seed_of(seed, campaign.seed)
+                settings = {**settings, "asked": list(asked), "count": count}
             calibrations = newest(store, campaign, names)
             if resume is None and "measured_bands" not in settings:
                 bands = measured_bands(campaign, calibrations)
@@ -251,12 +249,16 @@ def _who_does_what(plan: Plan, total: int) -> str:
 
 
 @contextmanager
-def _exported(database: Path) -> Iterator[Callable[[], None]]:
-    """Results go to InfluxDB beside the run where a server is configured; the run never waits for it."""
+def _exported(database: Path, err: Console) -> Iterator[Callable[[], None]]:
+    """Results go to InfluxDB beside the run where a server is configured; the run never waits for it.
+
+    What did not arrive is said at the end.
+    """
     config = load_config(home())
     if config is None:
         yield lambda: None
         return
+    from farm.influx.command import report_lines
     from farm.influx.exporter import Exporter  # influxdb-client takes half a second to import
 
     exporter = Exporter.start(database, config)
@@ -264,7 +266,10 @@ def _exported(database: Path) -> Iterator[Callable[[], None]]:
         yield exporter.nudge
     finally:
         exporter.nudge()
-        exporter.stop()
+        report = exporter.stop()
+        if report.problem or report.refused:
+            for line in report_lines(report):
+                err.print(f"InfluxDB: {line}", markup=False, soft_wrap=True)
 
 
 def _going_on(

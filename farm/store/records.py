@@ -28,7 +28,8 @@ class RunRecord:
     campaign order), `imported` (true: not measured by farm, so nothing is proven and boots are unknown), `order`
     (`tests`: that of a pytest session, nothing random). `boots` is per variant, `least_boots` the first of `looks`,
     `settled` how many boots per variant a board had (by name) when it stopped early. `aa`: both variants are the same;
-    `confirm`: what is slower has to be measured again, by a run that `confirms` this id. `branch`, `commits` (by variant).
+    `asked` and `count`: how its boards were asked for. `confirm`: what is slower has to be measured again, by a run that
+    `confirms` this id. `branch`, `commits` (by variant).
     `measured_bands` by board and workload, see report.calibration.
     """
 

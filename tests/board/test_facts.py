@@ -15,6 +15,8 @@ PROBE = """\
 mmcblk1
 @@ refused
 queue/read_ahead_kb=banana
+@@ clock
+1764743130
 @@ memory
 MemTotal:        2030588 kB
 @@ tools
@@ -57,6 +59,7 @@ mmcblk1p2
 /sys/kernel/debug/mmc1/ios:timing spec:\t9 (mmc HS200)
 /sys/kernel/debug/mmc1/ios:signal voltage:\t1 (1.80 V)
 cid:aa5859514d552120100000000000b300
+date:02/2006
 name:QEMU!
 type:SD
 @@ end
@@ -96,6 +99,11 @@ def test_mounts_follow_device_numbers_whatever_the_source_is_called() -> None:
 def test_facts_that_did_not_arrive_whole_are_an_error() -> None:
     with pytest.raises(BoardError, match="did not arrive whole"):
         parse_probe(PROBE.removesuffix("@@ end\n"))
+
+
+def test_the_cards_date_of_manufacture_is_not_the_boards_clock() -> None:
+    facts = parse_probe(PROBE)
+    assert (facts.values["card.date"], facts.values["clock_s"]) == ("02/2006", 1764743130)
 
 
 @given(st.text())

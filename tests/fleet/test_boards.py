@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from farm import cli
 from farm.errors import BoardError, UserError
 from farm.fleet import boards, busy, choice, inventory
 from farm.fleet.crew import Crew
@@ -45,6 +47,29 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def state(home: Path, name: str) -> tuple[str, str]:
     (row,) = [one for one in inventory.rows(home) if one.name == name]
     return row.state, row.why
+
+
+def test_who_only_looks_whether_a_board_is_free_keeps_nobody_from_it(here: Path) -> None:
+    (env,) = boards.load(["unit1"], here)
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            busy.holder(env, here)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for _ in range(300):
+            with busy.hold([env], here, "farm run"):
+                pass
+    finally:
+        done.set()
+        watcher.join()
+
+
+def test_all_virtual_boards_are_those_whose_files_are_right(here: Path) -> None:
+    assert "virt-rk3568" in cli._virtual_names(None)  # though broken.yaml is broken
 
 
 def ail(home: Path, name: str, times: int, *, well: bool = False) -> None:

@@ -49,6 +49,16 @@ def test_a_good_env(tmp_path) -> None:
         ("size: 16GiB", "size: 16 gigs", r"board\.yaml:8: farm\.disk\.size: '16 gigs' is not a size"),
         ("type: MMC", "type: NVMe", r"board\.yaml:8: farm\.disk\.type"),
         ("start: 8GiB", "start: 1000", r"1000 is not a multiple of 512"),
+        (
+            "raw: {partition: 7, start: 8GiB, size: 4GiB}",
+            "files: {partition: 7, start: 8GiB, size: 4GiB}",
+            r"board\.yaml:\d+: farm\.scratch: files needs filesystem and mount",
+        ),
+        (
+            "golden: {kernel: kernel}",
+            'golden: {kernel: kernel}\n  args: "quiet\'; mmc erase 0 1"',
+            r"board\.yaml:18: farm\.args: kernel arguments hold ' which U-Boot's shell would take; remove it",
+        ),
         ("method: uboot-write", "method: telepathy", r"board\.yaml:\d+: farm\.flash"),
         ("start: 16MiB, size: 64MiB}", "start: 0, size: 64MiB}", "where a partition table lies"),
         ("kernel: {start: 16MiB", "dtb: {start: 16MiB", "slots have no kernel"),

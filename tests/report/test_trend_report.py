@@ -9,8 +9,10 @@ from rich.console import Console
 
 from farm.analysis.trend import trends
 from farm.influx.changes import change_line
+from farm.influx.line import unpack
 from farm.report.nights import nightly
 from farm.report.trend import lines, print_trends
+from farm.runner.trends import find
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
 
@@ -128,3 +130,12 @@ def test_the_point_of_a_change(store: Store) -> None:
     assert 'commit_after="abc0016"' in rest
     assert 'text="seqread on evb-a: slower -' in rest
     assert rest.endswith(f" {round((T0 + 86_400 * 16) * 1000)}")
+
+
+def test_a_change_point_names_the_soc_of_the_run_behind_it(store: Store) -> None:
+    fill(store, 24, slower_from=16)
+    run = store.run("2026-016")
+    store.set_settings(run.id, {**run.settings, "socs": {"evb-a": "RK3568"}})
+    assert find(store)[0].changes
+    (body,) = [row.body for row in store.outbox.waiting() if row.kind == "changepoint" and row.body]
+    assert [",soc=RK3568," in line for line in unpack(body)] == [True]

@@ -6,12 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from farm.fleet import boards as fleet
+from farm.fleet import busy
 from farm.runner.alone import alone, at_work
 
 
 @pytest.fixture(autouse=True)
 def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARM_CACHE", str(tmp_path))
+
+
+def test_a_name_that_boards_share_is_no_lock_of_a_board(tmp_path: Path) -> None:
+    (board,) = fleet.load(["rk3568-evb"], tmp_path)
+    with busy.hold([board], tmp_path, "farm run"), ThreadPoolExecutor(1) as pool:
+
+        def trial() -> bool:
+            with alone("board-rk3568-evb"):
+                return True
+
+        assert pool.submit(trial).result(timeout=5)
 
 
 class Count:

@@ -160,6 +160,31 @@ def test_one_that_hangs_and_one_that_dies_cost_their_own_boards(tmp_path: Path) 
     assert rows(tmp_path, "SELECT count(*) FROM health") == [(0,)], "no board is to blame"
 
 
+def test_a_run_that_ends_gives_each_power_switch_the_time_that_it_may_take(tmp_path: Path) -> None:
+    class Deaf:
+        def __init__(self) -> None:
+            self.waited: list[float] = []
+
+        def is_alive(self) -> bool:
+            return True
+
+        def terminate(self) -> None: ...
+
+        def kill(self) -> None: ...
+
+        def join(self, timeout: float) -> None:
+            self.waited.append(timeout)
+
+    (env,) = fleet.load(["virt-rk3568"], tmp_path)
+    deadlines = env.farm.deadlines.model_copy(update={"power": 40.0})
+    slow = env.model_copy(update={"farm": env.farm.model_copy(update={"deadlines": deadlines})})
+    ours, theirs = multiprocessing.Pipe()
+    process = Deaf()
+    controller._end([controller._Worker("b", process, ours, 1.0, 0.0, slow)])
+    theirs.close()
+    assert 80 < process.waited[0] <= 90, "off is asked for twice, and more than 80 s are left"
+
+
 def test_a_board_that_gives_up_goes_on_record_once_however_it_was_found_out(tmp_path: Path) -> None:
     serve(tmp_path, [start("unwell"), start("gives_up")])
     assert rows(tmp_path, "SELECT board, origin, ok, reason FROM health ORDER BY board") == [

@@ -14,6 +14,7 @@ from farm.campaign import Campaign, as_run, load_campaign
 from farm.errors import BoardError, UserError
 from farm.influx.line import unpack
 from farm.influx.points import boot_lines
+from farm.ports import free_port
 from farm.report import text
 from farm.report.nights import nightly
 from farm.report.study import study
@@ -167,6 +168,40 @@ def test_a_board_that_is_busy_then_leaves_it_open_and_the_run_can_go_on(
         and played.asked[0][1] == ["b", "c"]
         and "Confirmed with fresh boots" in " ".join(out.getvalue().split())
     )
+
+
+def test_a_run_goes_on_with_the_boards_that_it_was_begun_with(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (home / "c.yaml").read_text()
+    with Store.open(home / "farm.db", create=True) as store:
+        put(store, "begun", boards=("d",), text=text, asked=["board=evb"], count=1)
+    seen: list[tuple[list[str], int | None]] = []
+
+    def measure(
+        of: session._Session, campaign: Campaign, asked: list[str], count: int | None, *given: Any
+    ) -> Outcome:
+        seen.append((asked, count))
+        return Outcome("begun", "done", {}, 0)
+
+    monkeypatch.setattr(session._Session, "measure", measure)
+    for boards in (None, ["e"]):
+        session.run_campaign(
+            home / "c.yaml", boards=boards, seed=None, resume="begun", start=False,
+            out=Console(file=io.StringIO()), err=Console(file=io.StringIO()),
+        )  # fmt: skip
+    assert seen == [(["board=evb"], 1), (["e"], None)]
+
+
+def test_what_influxdb_did_not_take_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFLUXDB_V2_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("INFLUXDB_V2_BUCKET", "farm")
+    with Store.open(home / "farm.db", create=True) as store:
+        put(store, "r")
+    err = io.StringIO()
+    with session._exported(home / "farm.db", Console(file=err, width=100)):
+        pass
+    assert "`farm push` sends them later" in err.getvalue()
 
 
 def test_an_aa_run_calls_no_regression(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

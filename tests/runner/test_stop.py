@@ -1,4 +1,4 @@
-"""A run that is ended stops where a board is at, and puts nothing on record against it."""
+"""A boot in this process without a board: a stop, and what a void boot puts on record."""
 
 from __future__ import annotations
 
@@ -42,3 +42,13 @@ def test_a_stop_is_no_failure_of_the_boot_that_it_interrupts(tmp_path: Path) -> 
     with pytest.raises(worker._Stopped):
         BootRunner(task, strategy, told.append).run(PlannedBoot(0, 0, "ra128"), 0)
     assert strategy.asked == ["off"], "switching off is the worker's, once"
+
+
+def test_what_was_not_measured_is_on_record_for_a_board_without_a_place_for_files_too(tmp_path: Path) -> None:
+    (board,) = boards.load(["mt7988-bpi-r4"], tmp_path)
+    assert board.farm.scratch.files is None
+    campaign = load_campaign(ROOT / "envs" / "campaigns" / "readahead.yaml")
+    task = Task("r", board, campaign, tmp_path, dict.fromkeys(campaign.variants))
+    _, commands = BootRunner(task, Stopped(), print)._jobs({})
+    assert [(workload.name, rep) for workload, rep, _ in commands] == [("dd-read-64k", 0), ("randread-4k", 0)]
+    assert all("RAW" in command.run for _, _, command in commands)

@@ -85,7 +85,7 @@ def address(load: Load, part: Part) -> int:
 
 def start(ports: Ports, bundle: Bundle, load: Load, boot: str) -> None:
     """Set the arguments and start the kernel that lies in memory."""
-    # single quotes keep everything in U-Boot's hush shell; the campaign refuses arguments that contain one
+    # single quotes keep everything in U-Boot's hush shell; farm.bootargs refuses arguments that contain one
     command(ports, f"setenv bootargs '{bundle.args}'", 10)
     initrd, dtb = bundle.part("initrd"), bundle.part("dtb")
     words: list[Any] = [boot, f"{load.kernel:#x}"]
