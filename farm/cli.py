@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -139,11 +139,12 @@ def plan(
     envs = fleet.load(asked, home())
     names = [env.name for env in envs]
     known: Calibrations = {name: {} for name in names}
+    facts: Mapping[str, Mapping[str, object]] = {}
     if _database().exists():
         with Store.open(_database()) as store:
-            known = calibration.newest(store, loaded, names)
+            known, facts = calibration.newest(store, loaded, names), store.health.facts(names)
     calibration.check(loaded, known)
-    made = plan_run(loaded, envs, seed_of(seed, loaded.seed), known, shares=choice.shares(asked, envs))
+    made = plan_run(loaded, envs, seed_of(seed, loaded.seed), known, choice.shares(asked, envs), facts)
     for sentence in missing(loaded, envs):
         _say(sentence)
     if as_json:

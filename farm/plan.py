@@ -11,7 +11,7 @@ from farm.schedule import MIN_BOOTS, PlannedBoot, schedule
 from farm.units import format_size
 from farm.workload import fio
 from farm.workload.dd import arguments as dd_arguments
-from farm.workload.lint import Lint, lint
+from farm.workload.lint import Lint, known, lint
 from farm.workload.model import FioWorkload, Target, Workload
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ class BoardFacts:
     alone: str | None = None
     at_once: int | None = None
     group: str = ""
-    memory_bytes: int | None = None
-    cache_bytes: int | None = None
-    governor: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def scratch(self, target: Target) -> ScratchArea | None:
         """The area for workloads with this target."""
@@ -123,6 +121,9 @@ class Finding:
 
     lint: Lint
     workloads: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.lint} ({', '.join(self.workloads)})" if self.workloads else str(self.lint)
 
 
 @dataclass(frozen=True)
@@ -369,12 +370,10 @@ def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding
     found: dict[Lint, dict[str, None]] = {}
     for one in campaign.workloads:
         for board in boards:
-            for entry in lint(
-                one,
-                memory_bytes=board.memory_bytes,
-                cache_bytes=board.cache_bytes,
-                governor=None if _fixes_governor(campaign) else board.governor,
-            ):
+            of_board = known(board.facts)
+            if _fixes_governor(campaign):
+                of_board["governor"] = None
+            for entry in lint(one, **of_board):
                 found.setdefault(entry, {})[one.name] = None
     findings = [Finding(entry, tuple(names)) for entry, names in found.items()]
     if campaign.boots < MIN_BOOTS:
@@ -388,7 +387,7 @@ def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding
                 (),
             )
         )
-    if not _fixes_governor(campaign) and any(board.governor is None for board in boards):
+    if not _fixes_governor(campaign) and not all(board.facts for board in boards):
         findings.append(
             Finding(
                 Lint(

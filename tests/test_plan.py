@@ -153,7 +153,7 @@ def test_a_governor_that_knobs_fix_is_no_doubt(tmp_path):
     knob = "knobs: {/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor: performance}"
     head = f"name: p\nboards: [x]\nboots: 4\nvariants:\n  a: {{baseline: true, {knob}}}\n  b: {{{knob}}}\nworkloads:\n"
     one = campaign(tmp_path, "- {tool: dd, rw: read, bs: 1M, size: 8M}\n", head)
-    assert plan(one, [board(governor="schedutil")], seed=1).findings == ()
+    assert plan(one, [board(facts={"governor": "schedutil"})], seed=1).findings == ()
 
 
 def test_the_plan_as_json(tmp_path):
@@ -223,3 +223,17 @@ def test_equal_boards_share_blocks_and_a_plan_says_where_that_leaves_too_few(tmp
         for name in ("x", "y")
     ]
     assert thin[0].remedy == "write boots: 8 or more, or take fewer boards"
+
+
+def test_what_is_known_of_a_board_sharpens_the_doubts_before_a_run(tmp_path):
+    cells = (
+        "- {tool: dd, rw: read, bs: 1M, size: 8M, drop_caches: false}\n"
+        "- {tool: fio, rw: randwrite, size: 64k, runtime: 1, ramp: 1, prefill: true}\n"
+    )
+    facts = {"memory_bytes": 2 << 30, "ext_csd.cache_bytes": 512 << 10}
+    made = plan(campaign(tmp_path, cells), [board(facts=facts)], seed=1)
+    assert {finding.lint.code: finding.workloads for finding in made.findings} == {
+        "size-below-memory": ("dd-read-1M",),
+        "caches-not-dropped": ("dd-read-1M",),
+        "size-below-cache": ("randwrite-4k",),
+    }

@@ -16,7 +16,7 @@ from farm.report.compare_view import CompareTable
 from farm.report.series import BoardSeries
 from farm.store.records import StoredBoot, StoredTrial
 from farm.units import format_percent, format_rate
-from farm.workload.lint import Lint, lint
+from farm.workload.lint import Lint, known, lint
 
 Shares = Mapping[tuple[str, str, str], BusShare]
 """By board, variant and label of the series."""
@@ -92,12 +92,7 @@ def _campaign_lint(campaign: Campaign, boots: Sequence[StoredBoot]) -> Iterator[
             (boot.facts for boot in boots if boot.board == board and boot.facts), {}
         )
         for workload in campaign.workloads:
-            for one in lint(
-                workload,
-                memory_bytes=_whole(facts.get("memory_bytes")),
-                cache_bytes=_whole(facts.get("ext_csd.cache_bytes")),
-                governor=facts["governor"] if isinstance(facts.get("governor"), str) else None,
-            ):
+            for one in lint(workload, **known(facts)):
                 yield Doubt(one.code, one.message, one.remedy, (board,), (workload.name,))
 
 
@@ -185,7 +180,3 @@ def _merged(found: Iterable[Doubt]) -> Iterator[Doubt]:
         workloads.update(dict.fromkeys(one.workloads))
     for key, (boards, workloads) in merged.items():
         yield Doubt(*key, boards=tuple(boards), workloads=tuple(workloads))
-
-
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

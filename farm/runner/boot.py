@@ -196,9 +196,7 @@ class BootRunner:
 
     def _progress(self, planned: PlannedBoot, step: Progress, total: int) -> None:
         self.tell(
-            TrialDone(
-                self.task.board.name, planned.index, planned.variant, step.done, total, step.job, step.rc == 0
-            )
+            TrialDone(self.task.board.name, planned.index, planned.variant, step.done, total, step.rc == 0)
         )
 
     def _doubts(self, variant: Variant, bundle: Bundle, facts: Facts) -> list[str]:

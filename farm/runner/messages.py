@@ -1,4 +1,4 @@
-"""What a worker tells its controller; plain data that crosses a pipe."""
+"""What a worker and its controller tell each other, and a run its audience; plain data that may cross a pipe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class TrialDone:
     variant: str
     done: int
     total: int
-    workload: str
     ok: bool
 
 
@@ -41,7 +40,7 @@ class BootDone:
 
 @dataclass(frozen=True)
 class Checked:
-    """A board was checked before its first boot; the controller stores it before the board goes on."""
+    """A board was checked, before its first boot or behind one that failed too often; the controller stores that first."""
 
     record: HealthRecord
 

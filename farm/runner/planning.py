@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from farm.board.kernel_image import banner
 from farm.campaign import Campaign, Variant
@@ -35,8 +35,10 @@ def plan_run(
     seed: int,
     calibrations: Calibrations | None = None,
     shares: Mapping[str, str] | None = None,
+    facts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Plan:
-    """What the run would do, with what calibrations tell of it. `shares` has the group of equal boards that each is in.
+    """What the run would do, with what calibrations tell of it. `shares` has the group of equal boards that each is in,
+    `facts` what each said of itself when it last was well.
 
     Images that are listed but not there yet count as 0 bytes, see `missing`.
 
@@ -46,11 +48,15 @@ def plan_run(
         for variant in campaign.variants.values():
             _check_kernel(campaign, board, variant)
     groups = shares or {}
-    facts = [_facts(campaign, board, groups.get(board.name, board.name)) for board in boards]
-    return plan(campaign, facts, seed=seed, calibrations=calibrations)
+    said = facts or {}
+    known = [
+        _facts(campaign, board, groups.get(board.name, board.name), said.get(board.name, {}))
+        for board in boards
+    ]
+    return plan(campaign, known, seed=seed, calibrations=calibrations)
 
 
-def _facts(campaign: Campaign, board: BoardEnv, group: str) -> BoardFacts:
+def _facts(campaign: Campaign, board: BoardEnv, group: str, said: Mapping[str, Any]) -> BoardFacts:
     block = board.farm
     flash = block.flash
     writes = not isinstance(flash, (Netboot, Kexec))
@@ -69,6 +75,7 @@ def _facts(campaign: Campaign, board: BoardEnv, group: str) -> BoardFacts:
         alone=block.measure_alone,
         at_once=block.at_once,
         group=group,
+        facts=said,
     )
 
 

@@ -18,7 +18,7 @@ from farm.fleet import choice, coordinator
 from farm.fleet.crew import Crew
 from farm.influx.config import load_config
 from farm.paths import home
-from farm.plan import TOO_FEW, Plan
+from farm.plan import Plan
 from farm.report.calibration import measured_bands, newest
 from farm.runner import controller
 from farm.runner.controller import Outcome
@@ -177,16 +177,15 @@ class _Session:
             if resume is None and "measured_bands" not in settings:
                 bands = measured_bands(campaign, calibrations)
                 settings = {**settings, "measured_bands": bands} if any(bands.values()) else settings
-            plan = plan_run(campaign, envs, seed, calibrations, crew.shares)
+            plan = plan_run(campaign, envs, seed, calibrations, crew.shares, store.health.facts(names))
             total = campaign.boots * len(campaign.variants)
             self.out.print(
                 f"{campaign.name}: {_who_does_what(plan, total)}, seed {seed}, about {format_duration(plan.seconds)}",
                 markup=False,
                 soft_wrap=True,
             )
-            for finding in plan.findings:
-                if finding.lint.code == TOO_FEW and not resume:
-                    self.say(f"{finding.lint.message}; {finding.lint.remedy}")
+            for finding in () if resume else plan.findings:
+                self.say(f"doubt: {finding}")
             boots = {one.board.name: len(one.boots) for one in plan.boards}
             with ProgressView(self.err, total, plan.seconds / max(boots.values()), boots) as view:
 

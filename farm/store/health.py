@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -77,6 +77,17 @@ class Health:
                 (text_in(board),),
             ).fetchone()
         return HealthRecord(row[0], row[1], True, row[3], row[4], json.loads(row[5])) if row else None
+
+    def facts(self, boards: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        """What these boards said of themselves in the last check that they passed, else in their last good boot."""
+        boots = self.good_boots()
+        found: dict[str, Mapping[str, Any]] = {}
+        for board in boards:
+            if (check := self.last_good(board)) is not None and check.facts:
+                found[board] = check.facts
+            elif board in boots:
+                found[board] = boots[board].facts
+        return found
 
     def good_boots(self) -> dict[str, StoredBoot]:
         """The last good boot of every board that had one, by board; imported runs are not boots of ours."""

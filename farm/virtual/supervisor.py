@@ -193,7 +193,7 @@ class Supervisor:
         ).write(self._directory)
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One JSON line in, one out: {"add": {name: board}} or {"status": true}."""
+        """One JSON line in, one out: {"add": {name: board}}."""
         try:
             request = json.loads(await reader.readline())
             for name, fields in request.get("add", {}).items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from farm.quantity import short_size
 from farm.units import format_size
@@ -19,6 +21,20 @@ class Lint:
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}; {self.remedy}"
+
+
+def known(facts: Mapping[str, object]) -> dict[str, Any]:
+    """What `lint` wants to know of a board, from the facts of a boot."""
+    governor = facts.get("governor")
+    return {
+        "memory_bytes": _whole(facts.get("memory_bytes")),
+        "cache_bytes": _whole(facts.get("ext_csd.cache_bytes")),
+        "governor": governor if isinstance(governor, str) else None,
+    }
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def lint(

@@ -1,4 +1,4 @@
-"""`make bench`: every figure that the README states, each against its limit; exits with 1 where one is missed."""
+"""`make bench`: the README's figures of speed and memory, each against its limit; exits with 1 where one is missed."""
 
 from __future__ import annotations
 

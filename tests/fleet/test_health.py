@@ -117,3 +117,19 @@ def test_the_last_good_boot_is_the_last_ok_one_that_farm_made(tmp_path: Path) ->
         store.import_samples(imported, [BootRecord("i", "a", 0, 0, "v", 0, "ok", "", 9.0, 9.5)])
         boots = store.health.good_boots()
     assert {board: boot.ended for board, boot in boots.items()} == {"a": 1.5}
+
+
+def test_what_is_known_of_a_board_is_what_its_last_good_check_said_else_its_last_good_boot(
+    tmp_path: Path,
+) -> None:
+    with Store.open(tmp_path / "farm.db", create=True) as store:
+        store.begin_run(RunRecord("r", "c", "", 1, 0.0))
+        for board in ("a", "b"):
+            facts = {"governor": "performance", "memory_bytes": 1}
+            store.commit_boot(BootRecord("r", board, 0, 0, "v", 0, "ok", "", 1.0, 1.5, facts=facts))
+        store.health.add(HealthRecord("a", 1.0, True, "", "check", {"governor": "schedutil"}))
+        store.health.add(HealthRecord("a", 2.0, False, "disk: no card"))
+        assert store.health.facts(["a", "b", "c"]) == {
+            "a": {"governor": "schedutil"},
+            "b": {"governor": "performance", "memory_bytes": 1},
+        }
