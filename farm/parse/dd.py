@@ -27,7 +27,8 @@ _TRANSFERRED = re.compile(
 )
 _RECORDS = re.compile(r"(?<!\S)(\d{1,18})\+(\d{1,18})\srecords\s(in|out)\b")
 _ERROR = re.compile(r"^(?:[^\s:]{0,40}/)?dd: (?!warning)[^\n]{1,200}", re.MULTILINE)
-_OPERAND = r"(?:if|of|bs|ibs|obs|cbs|count|skip|iseek|seek|oseek|conv|iflag|oflag|status)=[^\s;&|()<>]{0,300}"
+_KEY = r"(?:if|of|bs|ibs|obs|cbs|count|skip|iseek|seek|oseek|conv|iflag|oflag|status)"
+_OPERAND = rf"{_KEY}=(?:\$\({{1,2}}[^()\n]{{1,200}}\){{1,2}}|[^\s;&|()<>]){{0,300}}"
 _COMMAND = re.compile(rf"(?:^|[\s/;&|(\"'`])dd((?:\s{{1,3}}{_OPERAND})+)")
 _SIZE = re.compile(r"(\d{1,12})([a-zA-Z]{0,3})")
 _FACTORS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -114,7 +115,7 @@ def scan(text: str, block_size: int | None = None, *, only_dd: bool = False) -> 
             operands = None
             timed_command = None if kind == "prompt" else timed_command
             if kind == "command" and isinstance(token, re.Match):
-                operands = dict(part.split("=", 1) for part in token[1].split())
+                operands = dict(part[0].strip().split("=", 1) for part in re.finditer(_OPERAND, token[1]))
         elif kind == "error" and isinstance(token, re.Match):
             if run is not None and (run.copied or "out" in run.records):
                 close(run)

@@ -191,3 +191,15 @@ def test_real_shells_and_dd(shell: list[str], dd: str, time: str) -> None:
         assert sample.seconds < 0.25
         assert isinstance(sample.extra["real_s"], float)
         assert 0.25 <= sample.extra["real_s"] < 25
+
+
+def test_sizes_that_the_shell_works_out() -> None:
+    text = (
+        "# dd if=/dev/zero of=/dev/mmcblk0 count=$((2*1024*1024/4096)) bs=4k\n512+0 records in\n512+0 records out\n"
+        "2097152 bytes (2.1 MB, 2.0 MiB) copied, 0.0539398 s, 38.9 MB/s\n"
+    )
+    assert only(text) == (2 * MIB, 0.0539398, "write")
+    spaced = text.replace("count=$((2*1024*1024/4096))", "count=$((2 * 256))")
+    assert only(spaced) == (2 * MIB, 0.0539398, "write")
+    unknown = text.split("2097152")[0].replace("bs=4k", "bs=$((4 * 1024))") + "real 0.50\nuser 0.00\n"
+    assert codes(unknown) == ["dd-bytes-unknown"]
