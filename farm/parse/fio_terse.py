@@ -14,7 +14,7 @@ from farm.parse.finding import near
 from farm.parse.fio_group import JobResult, add_up
 from farm.parse.measurement import Findings
 
-_LINE = re.compile(r"(?<!\S)(?:2;(?!fio-)|[345];fio-\d)[^\n]*", re.MULTILINE)
+_LINE = re.compile(r"(?<!\S)(?:2;(?!fio-)[^;\n]{1,200};\d{1,9};|[345];fio-\d)[^\n]*", re.MULTILINE)
 _LENGTH = {2: 41, 3: 41, 4: 41, 5: 47}
 _SIDES = {
     2: ("read", "write", "trim"),

@@ -11,7 +11,7 @@ from farm.parse.measurement import Findings, Measurement, Parsed, Problem
 
 _READ_AHEAD = re.compile(r"read_ahead_kb\s*\n\s*(\d{1,9})\s*$", re.MULTILINE)
 _SECTION = re.compile(
-    r"^[ \t]*((?:before|after|without|with|baseline|patched|unpatched|original|vanilla|old|new)\b"
+    r"^[ \t]*((?:before|after|without|with(?! E?SMTP)|baseline|patched|unpatched|original|vanilla|old|new)\b"
     r"[^\n:;{}=\"]{0,60}:?)[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
