@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from farm.parse.clean import PROMPT
 from farm.parse.finding import near
 from farm.parse.fio_group import JobResult, add_up
 from farm.parse.measurement import Findings
-from farm.parse.quantity import COUNT, RATE, SIZE, Quantity, quantity, settle
+from farm.parse.quantity import COUNT, RATE, SIZE, Quantity, quantity, readings, settle
 
 _BANNER = re.compile(
     r"^[ \t]*fio-\d{1,3}\.\d{1,4}\S{0,60}[ \t]*$|(?<!\S)fio-\d{1,3}\.\d{1,4}(?=\s+Starting\s)", re.MULTILINE
@@ -32,19 +33,19 @@ _START_LINE = re.compile(
 _COMMAND = re.compile(r"(?<![\w-])fio\s{1,3}-{1,2}[a-z]")
 _JOB = re.compile(
     r"\(groupid=(?P<group>\d{1,6}),\sjobs=(?P<jobs>\d{1,6})\):\serr=\s{0,3}(?P<err>\d{1,5})\s?"
-    r"(?:\([^\n]{0,200}?\))?:\spid=(?P<pid>\d{1,10})"
+    r"(?:\((?:[^\n]|\n(?!\n)){0,300}?\))?:\s+pid=(?P<pid>\d{1,10})"
 )
 _SIDE = re.compile(
-    rf"(?<!\w)(?P<rw>read|write|trim|mixed)\s?:\s+(?:IOPS=(?P<iops>{COUNT}),\sBW=(?P<bw>{RATE})\s\((?P<alt>{RATE})\)"
-    rf"\((?P<io>{SIZE})/(?P<ms>\d{{1,12}})msec\)"
-    rf"|io=(?P<io2>{SIZE}),\sbw=(?P<bw2>{RATE}),\siops=\s?(?P<iops2>{COUNT})\s?,\srunt=\s{{0,8}}(?P<ms2>\d{{1,12}})\s?msec)"
+    rf"(?<!\w)(?P<rw>read|write|trim|mixed)\s?:\s+(?:IOPS=(?P<iops>{COUNT}),\s+BW=(?P<bw>{RATE})\s+\((?P<alt>{RATE})\)"
+    rf"\s*\((?P<io>{SIZE})/(?P<ms>\d{{1,12}})msec\)"
+    rf"|io=(?P<io2>{SIZE}),\s+bw=(?P<bw2>{RATE}),\s+iops=\s?(?P<iops2>{COUNT})\s?,\s+runt=\s{{0,8}}(?P<ms2>\d{{1,12}})\s?msec)"
 )
-_GROUP = re.compile(r"Run\sstatus\sgroup\s(\d{1,6})\s\(all\sjobs\)")
+_GROUP = re.compile(r"Run\s+status\s+group\s+(\d{1,6})\s+\(all\s+jobs\)")
 _TOTAL = re.compile(
-    rf"(?<!\w)(?P<rw>READ|WRITE|TRIM|MIXED):\s+(?:bw=(?P<bw>{RATE})\s\((?P<alt>{RATE})\),\s{RATE}-\s?{RATE}\s"
-    rf"\({RATE}-\s?{RATE}\),\sio=(?P<io>{SIZE})\s\((?P<ioalt>{SIZE})\),\srun=\d{{1,12}}-\s?(?P<ms>\d{{1,12}})msec"
-    rf"|io=(?P<io2>{SIZE}),\saggrb=(?P<bw2>{RATE}),\sminb={RATE},\smaxb={RATE},\smint=\d{{1,12}}msec,"
-    r"\smaxt=(?P<ms2>\d{1,12})msec)"
+    rf"(?<!\w)(?P<rw>READ|WRITE|TRIM|MIXED):\s+(?:bw=(?P<bw>{RATE})\s+\((?P<alt>{RATE})\),\s{RATE}-\s*{RATE}\s+"
+    rf"\({RATE}-\s*{RATE}\),\s+io=(?P<io>{SIZE})\s+\((?P<ioalt>{SIZE})\),\s+run=\d{{1,12}}-\s*(?P<ms>\d{{1,12}})msec"
+    rf"|io=(?P<io2>{SIZE}),\s+aggrb=(?P<bw2>{RATE}),\s+minb={RATE},\s+maxb={RATE},\s+mint=\d{{1,12}}msec,"
+    r"\s+maxt=(?P<ms2>\d{1,12})msec)"
 )
 _DAMAGED = re.compile(
     r"(?<!\w)(?:(?:READ|WRITE|TRIM|MIXED):\s+(?:bw|io)=|(?:read|write|trim|mixed)\s?:\s+(?:IOPS|io)=)[1-9]"
@@ -233,18 +234,32 @@ def _issued(issued: re.Match[str] | None, rw: str) -> int | None:
 
 
 def _side(side: re.Match[str], name: str, group: int, err: int, index: int, ios: int | None) -> JobResult:
-    old = side["io2"] is not None
-    rates = [quantity(side["bw2"], binary=True)] if old else [quantity(side["bw"]), quantity(side["alt"])]
-    io = quantity(side["io2"], binary=True) if old else quantity(side["io"])
-    seconds = int(side["ms2"] if old else side["ms"]) / 1000
-    printed = quantity(side["iops2"] if old else side["iops"])
-    iops = printed.value
-    if ios and seconds > 0 and printed.low <= ios / seconds <= printed.high + 1:
+    io, seconds, bw = _moved(side)
+    printed = readings(side["iops"] or side["iops2"])
+    iops = printed[0].value
+    if ios and seconds > 0 and any(one.low <= ios / seconds <= one.high + 1 for one in printed):
         iops = ios / seconds
     return JobResult(
-        job=name, group=group, rw=side["rw"], bytes=round(io.value), seconds=seconds, bw_bytes=_rate(io, seconds, rates),
+        job=name, group=group, rw=side["rw"], bytes=round(io.value), seconds=seconds, bw_bytes=bw,
         iops=iops, total_ios=ios, error=err, index=index, step_bytes=io.step,
     )  # fmt: skip
+
+
+def _moved(line: re.Match[str]) -> tuple[Quantity, float, float | None]:
+    """Bytes, seconds and bytes/second of a line of results: the readings of its numbers that agree best."""
+    old = line["io2"] is not None
+    seconds = int(line["ms2"] if old else line["ms"]) / 1000
+    names = ("io2", "bw2") if old else ("io", "bw", "alt")
+    every = [readings(line[name], binary=old) for name in names]
+    agreeing = [
+        (abs(io.value / max(seconds, 0.001) / bw - 1), io, bw)
+        for io, *rates in product(*every)
+        if (bw := _rate(io, seconds, rates))
+    ]
+    if not agreeing:
+        return every[0][0], seconds, None
+    _, io, bw = min(agreeing, key=lambda one: one[0])
+    return io, seconds, bw
 
 
 def _rate(io: Quantity, seconds: float, printed: list[Quantity]) -> float | None:
@@ -262,14 +277,11 @@ def _rate(io: Quantity, seconds: float, printed: list[Quantity]) -> float | None
 
 
 def _total(match: re.Match[str], group: int, options: Mapping[int, Mapping[str, object]]) -> JobResult:
-    old = match["io2"] is not None
-    rates = [quantity(match["bw2"], binary=True)] if old else [quantity(match["bw"]), quantity(match["alt"])]
-    io = quantity(match["io2"], binary=True) if old else quantity(match["io"])
-    seconds = int(match["ms2"] if old else match["ms"]) / 1000
+    io, seconds, bw = _moved(match)
     name = str(options.get(group, {}).get("name", ""))
     return JobResult(
         job=name, group=group, rw=match["rw"].lower(), bytes=round(io.value), seconds=seconds,
-        bw_bytes=_rate(io, seconds, rates), step_bytes=io.step, options=options.get(group, {}),
+        bw_bytes=bw, step_bytes=io.step, options=options.get(group, {}),
     )  # fmt: skip
 
 

@@ -343,3 +343,78 @@ def test_real_failures_are_told() -> None:
     result = parse_any(run.stderr + run.stdout)
     assert not result.samples
     assert {"fio-error", "fio-message", "no-measurement"} <= {problem.code for problem in result.problems}
+
+
+JOB_HEAD = "job: (groupid=0, jobs=1): err= 0: pid=1: Fri Oct  6 05:21:27 2017\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "seconds", "iops"),
+    [
+        # 3.1 printed 11.99 as 11.0, and 18.95k as 18.0k; 1048576 I/Os of 4 KiB
+        (
+            "write: IOPS=3068, BW=11.0MiB/s (12.6MB/s)(4096MiB/341704msec)",
+            4096 * MIB,
+            341.704,
+            1048576 / 341.704,
+        ),
+        (
+            "write: IOPS=18.0k, BW=74.0MiB/s (77.6MB/s)(4096MiB/55327msec)",
+            4096 * MIB,
+            55.327,
+            1048576 / 55.327,
+        ),
+        (
+            "write: IOPS=10.0k, BW=39.1MiB/s (41.0MB/s)(4096MiB/104857msec)",
+            4096 * MIB,
+            104.857,
+            1048576 / 104.857,
+        ),
+    ],
+)
+def test_a_dropped_carry_is_known_by_the_numbers_beside_it(
+    line: str, size: int, seconds: float, iops: float
+) -> None:
+    text = f"{JOB_HEAD}  {line}\n     issued rwt: total=0,1048576,0, short=0,0,0, dropped=0,0,0\n"
+    (sample,) = parse_fio(text).samples
+    assert (sample.bytes, sample.seconds) == (size, seconds)
+    assert sample.bw_bytes == pytest.approx(size / seconds, rel=0.003)
+    assert sample.iops == pytest.approx(iops, rel=1e-6)
+    assert not parse_fio(text).problems
+
+
+def test_a_dropped_carry_of_the_bytes() -> None:
+    # 22.96 MiB in 2 s are 11.48 MiB/s or 12.04 MB/s; 22.0 MiB would be 11.0 MiB/s
+    text = f"{JOB_HEAD}  write: IOPS=2938, BW=11.5MiB/s (12.0MB/s)(22.0MiB/2000msec)\n"
+    (sample,) = parse_fio(text).samples
+    assert sample.bytes == pytest.approx(22.96 * MIB, rel=0.003)
+    assert sample.bw_bytes == pytest.approx(12.04e6, rel=0.005)
+
+
+def test_lines_of_results_that_a_mail_program_wrapped() -> None:
+    flowed = (
+        "Run status group 0 (all jobs):\n   WRITE: bw=1091MiB/s (1144MB/s), 1091MiB/s-1091MiB/s \n"
+        "(1144MB/s-1144MB/s), io=128GiB (137GB), run=120009-120009msec\n"
+    )
+    tabbed = (
+        "Run status group 0 (all jobs):\n    READ: bw=21.8MiB/s (22.9MB/s), 21.8MiB/s-21.8MiB/s (22.9MB/s-22.9MB/s),\n"
+        "\tio=6473MiB (6787MB), run=297008-297008msec\n"
+    )
+    (write,) = parse_fio(flowed).samples
+    assert (write.rw, write.bytes, write.seconds) == ("write", 128 * 1024 * MIB, 120.009)
+    (read,) = parse_fio(tabbed).samples
+    assert (read.rw, read.bytes, read.seconds) == ("read", 6473 * MIB, 297.008)
+
+
+def test_a_job_that_failed_where_its_message_is_wrapped() -> None:
+    text = (
+        "t: (groupid=0, jobs=1): err=14 (file:io_u.c:1976, func=io_u\nerror, error=Bad address): pid=112524: Mon\n"
+        "  write: IOPS=100, BW=400KiB/s (410kB/s)(8000KiB/20000msec); 0 zone resets\n"
+    )
+    assert not parse_fio(text).samples
+    assert codes(text) == {"fio-error"}
+
+
+def test_code_with_a_two_and_a_semicolon_is_no_terse_line() -> None:
+    assert codes("       mioc->num_of_cmds = 2;\n") == {"fio-no-output"}
+    assert codes("2;job;0;0;1024;100\n") == {"fio-terse-broken"}
