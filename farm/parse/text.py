@@ -46,7 +46,9 @@ def parse_any(text: str) -> Parsed:
 def _sections(text: str, found: Findings) -> None:
     if not found.samples:
         return
-    headings = [(match.start(), match[1].strip()) for match in _SECTION.finditer(text)]
+    headings = [
+        (match.start(), match[1].strip()) for match in _SECTION.finditer(text) if _is_heading(match, text)
+    ]
     if not headings:
         return
     labelled: list[tuple[int, Measurement]] = []
@@ -58,3 +60,11 @@ def _sections(text: str, found: Findings) -> None:
         extra = {**sample.extra, "section": current} if current else sample.extra
         labelled.append((at, replace(sample, extra=extra)))
     found.samples = labelled
+
+
+def _is_heading(match: re.Match[str], text: str) -> bool:
+    """Whether the line ends with a colon, or is a few words behind an empty line; prose begins with `with` too."""
+    line = match[1].rstrip()
+    above = text[max(0, match.start() - 200) : match.start()]
+    first = not above.strip() or above[len(above.rstrip()) :].count("\n") > 1
+    return line.endswith(":") or (first and len(line.split()) <= 5 and line[-1] not in ".,")
