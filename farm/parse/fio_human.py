@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import product
 
 from farm.parse.clean import PROMPT
@@ -32,9 +33,13 @@ _START_LINE = re.compile(
 )
 _COMMAND = re.compile(r"(?<![\w-])fio\s{1,3}-{1,2}[a-z]")
 _JOB = re.compile(
-    r"\(groupid=(?P<group>\d{1,6}),\sjobs=(?P<jobs>\d{1,6})\):\serr=\s{0,3}(?P<err>\d{1,5})\s?"
+    r"\(groupid=(?P<group>\d{1,6}),\sjobs=(?P<jobs>\d{1,6})\):\serr=\s{0,3}(?P<err>-?\d{1,6})\s?"
     r"(?:\((?:[^\n]|\n(?!\n)){0,300}?\))?:\s+pid=(?P<pid>\d{1,10})"
+    r"(?::\s+[A-Z][a-z]{2}\s+(?P<month>[A-Z][a-z]{2})\s+(?P<day>\d{1,2})\s+(?P<clock>\d\d:\d\d:\d\d)\s+(?P<year>\d{4}))?"
 )
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# fio prints the blocks of a run one after another when it ends, each with the time of printing.
+_PRINTING_S = 5.0
 _SIDE = re.compile(
     rf"(?<!\w)(?P<rw>read|write|trim|mixed)\s?:\s+(?:IOPS=(?P<iops>{COUNT}),\s+BW=(?P<bw>{RATE})\s+\((?P<alt>{RATE})\)"
     rf"\s*\((?P<io>{SIZE})/(?P<ms>\d{{1,12}})msec\)"
@@ -80,6 +85,7 @@ class _Invocation:
     disks: list[dict[str, object]] = field(default_factory=list)
     ended: bool = False
     group: int = 0
+    printed: datetime | None = None  # its last job block
 
     @property
     def reported(self) -> bool:
@@ -171,12 +177,25 @@ def _invocations(text: str, found: Findings) -> Iterator[_Invocation]:
 def _begins_again(run: _Invocation, kind: str, match: re.Match[str], text: str) -> bool:
     """Whether a report starts where the one before had ended, or had named this group or job already."""
     if kind == "job":
-        return run.ended or bool(run.totals) or (_name(text, match), match["pid"]) in run.pids
+        printed = _printed(match)
+        later = run.printed and printed and abs((printed - run.printed).total_seconds()) > _PRINTING_S
+        return bool(later or run.ended or run.totals) or (_name(text, match), match["pid"]) in run.pids
     if kind == "group":
         return run.ended or any(total.group >= int(match[1]) for total in run.totals)
     if kind == "total":
         return run.ended or any(t.group == run.group and t.rw == match["rw"].lower() for t in run.totals)
     return False
+
+
+def _printed(match: re.Match[str]) -> datetime | None:
+    """When a job block was printed, where it says so."""
+    if match["month"] not in _MONTHS:
+        return None
+    month = _MONTHS.index(match["month"]) + 1
+    try:
+        return datetime.fromisoformat(f"{match['year']}-{month:02}-{int(match['day']):02}T{match['clock']}")
+    except ValueError:
+        return None
 
 
 def _name(text: str, match: re.Match[str]) -> str:
@@ -205,6 +224,7 @@ def _job(
     """Add the results of one job block to `run`; the places of its readable lines."""
     name, group = _name(text, match), int(match["group"])
     run.pids.append((name, match["pid"]))
+    run.printed = _printed(match) or run.printed
     run.members += int(match["jobs"])
     sides = list(_SIDE.finditer(text, match.end(), min(limit, match.end() + 40_000)))
     if not sides and int(match["err"]):

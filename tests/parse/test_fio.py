@@ -418,3 +418,29 @@ def test_a_job_that_failed_where_its_message_is_wrapped() -> None:
 def test_code_with_a_two_and_a_semicolon_is_no_terse_line() -> None:
     assert codes("       mioc->num_of_cmds = 2;\n") == {"fio-no-output"}
     assert codes("2;job;0;0;1024;100\n") == {"fio-terse-broken"}
+
+
+def test_runs_that_were_printed_at_other_times_are_not_added_up() -> None:
+    before = (
+        "Before:\njob0: (groupid=0, jobs=1): err= 0: pid=20876: Thu Jan 27 15:33:45 2022\n"
+        "  write: IOPS=157, BW=19.7MiB/s (20.6MB/s)(1180MiB/60001msec); 0 zone resets\n"
+    )
+    after = (
+        "After:\njob0: (groupid=0, jobs=1): err= 0: pid=12813: Thu Jan 27 15:50:46 2022\n"
+        "  write: IOPS=168, BW=21.0MiB/s (22.0MB/s)(1260MiB/60001msec); 0 zone resets\n"
+    )
+    first, second = parse_any(before + after).samples
+    assert (first.bytes, second.bytes) == (1180 * MIB, 1260 * MIB)
+    assert (first.extra["section"], second.extra["section"]) == ("Before:", "After:")
+    # jobs of one run, printed within a second
+    (both,) = parse_any(before + after.replace("15:50:46", "15:33:46").replace("After:\n", "")).samples
+    assert (both.bytes, both.extra["jobs"]) == (2440 * MIB, 2)
+
+
+def test_a_negative_error_number_forbids_a_result() -> None:
+    text = (
+        "t: (groupid=0, jobs=1): err=-17024 (file:io_u.c:1889, func=io_u\nerror, error=Unknown error -17024): pid=2451:\n"
+        "  read: IOPS=20.2k, BW=158MiB/s (165MB/s)(230MiB/1461msec)\n"
+    )
+    assert not parse_fio(text).samples
+    assert codes(text) == {"fio-error"}
