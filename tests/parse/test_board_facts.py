@@ -158,6 +158,8 @@ def test_a_clock_that_stands_alone_is_no_table() -> None:
 
 
 def test_bus_width_without_a_blank() -> None:
-    ios = parse_ios("clock:          200000000 Hz\nbus width:      3 (8bits)\ntiming spec:    9 (mmc HS200)\n")
+    ios = parse_ios(
+        "clock:          200000000 Hz\nbus width:      3 (8bits)\ntiming spec:    9 (mmc HS200)\n"
+    )
     assert ios is not None
     assert (ios.clock_hz, ios.width_bits, ios.timing) == (200000000, 8, "mmc HS200")

@@ -33,6 +33,13 @@ def codes(text: str, block_size: int | None = None) -> list[str]:
         ("1048576 bytes (1.0 MB, 1.0 MiB) copied, 1.0512e-02 s, 99.7 MB/s", 1048576, 0.010512),
         ("67108864 bytes (67 MB, 64 MiB) copied, 0,114825 s, 584 MB/s", 67108864, 0.114825),
         ("67108864 Bytes (67 MB, 64 MiB) kopiert, 0,114825 s, 584 MB/s", 67108864, 0.114825),
+        ("102400 octets (102 kB, 100 KiB) copiés, 0,164092 s, 624 kB/s", 102400, 0.164092),
+        ("16 octets copiés, 0,05 s, 320 B/s", 16, 0.05),
+        ("1782579200 バイト (1.8 GB) コピーされました、 333.563 秒、 5.3 MB/秒", 1782579200, 333.563),
+        ("1073741824字节(1.1 GB)已复制，4.5 秒，239 MB/秒", 1073741824, 4.5),
+        ("1073741824字节（1.1 GB，1.0 GiB）已复制，4.5 s，239 MB/s", 1073741824, 4.5),
+        ("10485760 bytes (10 MB, 10 MiB) copiados, 0,5 s, 21,0 MB/s", 10485760, 0.5),
+        ("10485760 byte (10 MB, 10 MiB) copiati, 0,5 s, 21,0 MB/s", 10485760, 0.5),
         ("1073741824 bytes (1.0GB) copied, 5.421000 seconds, 188.9MB/s", 1073741824, 5.421),
         ("1048576000 bytes (0.9 G) copied, 3.912249 s, 256 M/s", 1048576000, 3.912249),
         ("8192 bytes (8.0 K) copied, 0.100 s, 80 K/s", 8192, 0.1),
@@ -247,3 +254,13 @@ def test_headings(line: str, section: str | None) -> None:
     text = f"{line}\n1048576 bytes (1.0 MB) copied, 0.5 s, 2.1 MB/s\n"
     (sample,) = parse_any(text).samples
     assert sample.extra.get("section") == section
+
+
+def test_zsh_names_the_command_in_its_time() -> None:
+    text = (
+        "% time dd if=/dev/mmcblk0 of=/dev/null bs=1M count=64\n64+0 records in\n64+0 records out\n"
+        "67108864 bytes (67 MB, 64 MiB) copied, 0.5 s, 134 MB/s\n"
+        "dd if=/dev/mmcblk0 of=/dev/null bs=1M count=64  0.00s user 0.02s system 98% cpu 0.523 total\n"
+    )
+    (sample,) = parse_any(text).samples
+    assert (sample.tool, sample.bytes, sample.seconds, sample.extra["real_s"]) == ("dd", 64 * MIB, 0.5, 0.523)
