@@ -55,6 +55,7 @@ _TOTAL = re.compile(
 _DAMAGED = re.compile(
     r"(?<!\w)(?:(?:READ|WRITE|TRIM|MIXED):\s+(?:bw|io)=|(?:read|write|trim|mixed)\s?:\s+(?:IOPS|io)=)[1-9]"
 )
+_REPORT_WORDS = ("groupid=", "pid=", "jobs=", "lat (", "IO depths", "Starting ", "issued ")
 _DISKS = re.compile(r"Disk\sstats\s\(read/write\):")
 _DISK = re.compile(r"(?<!\S)(?P<name>[\w.!-]{1,64}):\sios=(?P<read>\d{1,18})/(?P<write>\d{1,18}),")
 _LATENCY = re.compile(
@@ -323,12 +324,33 @@ def _latency(text: str, start: int, end: int) -> dict[str, float]:
 
 
 def _damaged(text: str, found: Findings, readable: list[tuple[int, int]]) -> None:
-    """A problem for every line that starts like a result and cannot be read to its end."""
+    """What lines outside all reports say, and a problem for each that starts like a result and cannot be used."""
     starts = {start for start, _ in readable}
     for match in near(_DAMAGED, text, "READ:", "WRITE:", "TRIM:", "MIXED:", "IOPS=", "io=", before=40):
-        if match.start() not in starts:
-            shown = text[match.start() : match.start() + 60].split("\n")[0]
-            found.problem(match.start(), "fio-damaged", f"a line of results cannot be read: {shown!r}")
+        if match.start() in starts:
+            continue
+        side = _SIDE.match(text, match.start())
+        if side and _stands_alone(text, side):
+            result = _side(side, _name_before(text, side.start()), 0, 0, 0, None)
+            add_up(side.start(), [result], found, context={"format": "human", "disk_util": ()})
+            continue
+        shown = text[match.start() : match.start() + 60].split("\n")[0]
+        why = "stands without the line of its job" if side else "cannot be read"
+        found.problem(match.start(), "fio-damaged", f"a line of results {why}: {shown!r}")
+
+
+def _stands_alone(text: str, side: re.Match[str]) -> bool:
+    """Whether someone posted just this line, as `grep IOPS` gives it, rather than a report with a damaged head."""
+    if _name_before(text, side.start()):
+        return True
+    around = text[max(0, side.start() - 1500) : side.end() + 1500]
+    return not any(word in around for word in _REPORT_WORDS)
+
+
+def _name_before(text: str, at: int) -> str:
+    """`a.fio` of the line `a.fio:  read: IOPS=...`, as grep prints it for several files."""
+    before = text[max(0, at - 100) : at].rsplit("\n", 1)[-1].strip()
+    return before.removesuffix(":") if re.fullmatch(r"[\w./+-]{1,80}:", before) else ""
 
 
 def _finish(run: _Invocation, found: Findings) -> None:

@@ -444,3 +444,23 @@ def test_a_negative_error_number_forbids_a_result() -> None:
     )
     assert not parse_fio(text).samples
     assert codes(text) == {"fio-error"}
+
+
+def test_lines_of_results_that_grep_picked() -> None:
+    text = (
+        "# grep IOPS *.fio\ndefault.1.fio:      read: IOPS=1017, BW=3974KiB/s (4070kB/s)(233MiB/60002msec)\n"
+        "patched.1.fio:      read: IOPS=1050, BW=4102KiB/s (4200kB/s)(240MiB/60002msec)\n"
+    )
+    first, second = parse_fio(text).samples
+    assert (first.job, first.rw, first.bytes, first.seconds) == ("default.1.fio", "read", 233 * MIB, 60.002)
+    assert (second.job, second.rw, second.bytes, second.seconds) == (
+        "patched.1.fio",
+        "read",
+        240 * MIB,
+        60.002,
+    )
+    assert not parse_fio(text).problems
+    # one of several jobs whose head is lost is no sum
+    lost = "Starting 2 processes\n  read: IOPS=1017, BW=3974KiB/s (4070kB/s)(233MiB/60002msec)\n"
+    assert codes(lost) == {"fio-damaged"}
+    assert not parse_fio(lost).samples
