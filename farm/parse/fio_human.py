@@ -59,7 +59,7 @@ _REPORT_WORDS = ("groupid=", "pid=", "jobs=", "lat (", "IO depths", "Starting ",
 _DISKS = re.compile(r"Disk\sstats\s\(read/write\):")
 _DISK = re.compile(r"(?<!\S)(?P<name>[\w.!-]{1,64}):\sios=(?P<read>\d{1,18})/(?P<write>\d{1,18}),")
 _LATENCY = re.compile(
-    rf"(?<!\w)(?P<kind>clat|lat)\s\((?P<unit>[num]sec)\)\s?:\s+min=\s*(?P<min>{COUNT}),\s+max=\s*(?P<max>{COUNT}),"
+    rf"(?<!\w)(?P<kind>clat|lat)\s\((?P<unit>[num]sec)\)\s?:\s+min=\s*(?P<min>{COUNT})\s?,\s+max=\s*(?P<max>{COUNT})\s?,"
     rf"\s+avg=\s*(?P<mean>{COUNT}),\s+stdev=\s*(?P<stddev>{COUNT})"
 )
 _PERCENTILES = re.compile(r"(?<!\w)(?P<kind>clat|lat)\spercentiles\s\((?P<unit>[num]sec)\):")

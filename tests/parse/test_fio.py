@@ -464,3 +464,28 @@ def test_lines_of_results_that_grep_picked() -> None:
     lost = "Starting 2 processes\n  read: IOPS=1017, BW=3974KiB/s (4070kB/s)(233MiB/60002msec)\n"
     assert codes(lost) == {"fio-damaged"}
     assert not parse_fio(lost).samples
+
+
+def test_latency_of_2_0_with_blanks_before_the_commas() -> None:
+    text = (
+        "a: (groupid=0, jobs=1): err= 0: pid=2241: Tue Mar  4 10:00:00 2014\n"
+        "  read : io=1024.0MB, bw=21845KB/s, iops=21, runt= 48000msec\n"
+        "    clat (msec): min=33 , max=88 , avg=45.61, stdev= 3.12\n"
+    )
+    (sample,) = parse_fio(text).samples
+    assert (sample.bytes, sample.seconds, sample.iops) == (1024 * MIB, 48.0, 21)
+    assert sample.bw_bytes == pytest.approx(21845 * 1024, rel=1e-4)
+    assert sample.lat_ns == {
+        "min": 33e6,
+        "max": 88e6,
+        "mean": pytest.approx(45.61e6),
+        "stddev": pytest.approx(3.12e6),
+    }
+
+
+@pytest.mark.parametrize("version", ["2.0.8", "fio 2.0.7", "fio-2.0.10"])
+def test_terse_lines_name_the_version_in_several_ways(version: str) -> None:
+    line = body("fio-3.33-terse-v3.txt").strip()
+    (sample,) = parse_fio(line.replace("fio-3.33", version)).samples
+    assert sample.bytes == parse_fio(line).samples[0].bytes
+    assert sample.extra["fio_version"] == version
