@@ -35,6 +35,9 @@ _QUOTE = re.compile(r"^[ \t]{0,3}>(?!=\d)[ \t]?", re.MULTILINE)
 _QUOTE_LEVELS = 12
 _SOFT_BREAK = re.compile(r"=\n")
 _HEX = re.compile(r"=([0-9A-F]{2})")
+# No quoted-printable text has it; `bs=4096` may stand beside a mail that has =3D.
+_BARE_EQUALS = re.compile(r"=(?![0-9A-F]{2}|\n|$)")
+_BLANK_LINES = re.compile(r"(\n[ \t>]*\n)")
 
 # Prefixes that a logger put before every line: a kernel-like stamp, a wall clock, or a syslog/journald head.
 _PREFIXES = (
@@ -68,9 +71,16 @@ def clean(text: str, *, stamps: bool = True) -> str:
     if _LOOKS_HTML.search(text):
         text = html.unescape(_TAG.sub("", _BREAK.sub("\n", text))).replace("\u00a0", " ")
     if "=3D" in text and _SOFT_BREAK.search(text):
-        text = _HEX.sub(lambda found: _decoded(found[1]), _SOFT_BREAK.sub("", text))
+        text = "".join(_unquoted_printable(block) for block in _BLANK_LINES.split(text))
     text = unquote(text)
     return unquote(strip_stamps(text)) if stamps else text
+
+
+def _unquoted_printable(block: str) -> str:
+    """The block decoded where it is quoted-printable, else as it is."""
+    if _BARE_EQUALS.search(block) or not ("=3D" in block or _SOFT_BREAK.search(block)):
+        return block
+    return _HEX.sub(lambda found: _decoded(found[1]), _SOFT_BREAK.sub("", block))
 
 
 def _decoded(digits: str) -> str:

@@ -16,10 +16,13 @@ from farm.parse.measurement import Findings, Measurement, Parsed, Problem
 from farm.parse.timing import Timed, add, commands, times
 
 _NUMBER = r"\d{1,12}(?:[.,]\d{1,12})?(?:[eE][+-]?\d{1,3})?"
+# English, German, French, Spanish, Italian, Japanese, Chinese, as coreutils says it
+_BYTES = r"(?:[Bb]ytes?|octets?|バイト|字节|位元組)"
+_COPY_WORDS = ("copied", "kopiert", "copiés", "copiado", "copiati", "コピーされました", "已复制", "已複製")
 _COPIED = re.compile(
-    rf"(?<!\S)(?P<bytes>\d{{1,20}})\s[Bb]ytes?\s(?:\((?P<human>[^()\n]{{1,60}}(?:\n[^()\n]{{1,40}})?)\)\s)?"
-    rf"(?:copied|kopiert),\s(?P<seconds>{_NUMBER})\s(?P<word>s|sec|secs|seconds|Sekunden)\b,\s"
-    rf"(?P<rate>{_NUMBER}|Infinity|inf)\s?(?P<unit>[kKMGTP]?i?B?/s)"
+    rf"(?<!\S)(?P<bytes>\d{{1,20}})\s?{_BYTES}\s?(?:[(（](?P<human>[^()（）\n]{{1,60}}(?:\n[^()（）\n]{{1,40}})?)[)）]\s?)?"
+    rf"(?:{'|'.join(_COPY_WORDS)})s?[,、，]\s?(?P<seconds>{_NUMBER})\s(?P<word>s|sec|secs|seconds|Sekunden|秒)(?![a-z])[,、，]\s?"
+    rf"(?P<rate>{_NUMBER}|Infinity|inf)\s?(?P<unit>[kKMGTP]?i?B?/(?:s|秒))"
 )
 _TRANSFERRED = re.compile(
     rf"(?<!\S)(?P<bytes>\d{{1,20}})\sbytes\stransferred\sin\s(?P<seconds>{_NUMBER})\ssec(?:ond)?s?"
@@ -27,14 +30,16 @@ _TRANSFERRED = re.compile(
 )
 _RECORDS = re.compile(r"(?<!\S)(\d{1,18})\+(\d{1,18})\srecords\s(in|out)\b")
 _ERROR = re.compile(r"^(?:[^\s:]{0,40}/)?dd: (?!warning)[^\n]{1,200}", re.MULTILINE)
-_OPERAND = r"(?:if|of|bs|ibs|obs|cbs|count|skip|iseek|seek|oseek|conv|iflag|oflag|status)=[^\s;&|()<>]{0,300}"
+_KEY = r"(?:if|of|bs|ibs|obs|cbs|count|skip|iseek|seek|oseek|conv|iflag|oflag|status)"
+_OPERAND = rf"{_KEY}=(?:\$\({{1,2}}[^()\n]{{1,200}}\){{1,2}}|[^\s;&|()<>]){{0,300}}"
 _COMMAND = re.compile(rf"(?:^|[\s/;&|(\"'`])dd((?:\s{{1,3}}{_OPERAND})+)")
+_ZSH = re.compile(r"\s{1,3}[\d.,]{1,12}s\suser\s")  # zsh prints the command in front of its times
 _SIZE = re.compile(r"(\d{1,12})([a-zA-Z]{0,3})")
 _FACTORS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _DECIMAL = {"kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4}
 _PRINTED = re.compile(r"(\d{1,12}(?:[.,]\d{1,6})?)\s?([kKMGTP]?)")
 _RESULTS = (
-    ("copied", _COPIED, ("copied", "kopiert")),
+    ("copied", _COPIED, _COPY_WORDS),
     ("copied", _TRANSFERRED, ("transferred",)),
     ("records", _RECORDS, ("records",)),
     ("error", _ERROR, ("dd: ",)),
@@ -95,7 +100,9 @@ def scan(text: str, block_size: int | None = None, *, only_dd: bool = False) -> 
     if not tokens:
         return found
     commands_found = near(_COMMAND, text, "if=", "of=", before=1000, after=2000)
-    tokens += [(match.start(1), "command", match) for match in commands_found]
+    tokens += [
+        (match.start(1), "command", match) for match in commands_found if not _ZSH.match(text, match.end())
+    ]
     tokens += [(match.start(), "prompt", match) for match in PROMPT.finditer(text)]
     tokens += [(at, "timed-command", command) for at, command in commands(text)]
     tokens.sort(key=lambda token: token[0])
@@ -114,7 +121,7 @@ def scan(text: str, block_size: int | None = None, *, only_dd: bool = False) -> 
             operands = None
             timed_command = None if kind == "prompt" else timed_command
             if kind == "command" and isinstance(token, re.Match):
-                operands = dict(part.split("=", 1) for part in token[1].split())
+                operands = dict(part[0].strip().split("=", 1) for part in re.finditer(_OPERAND, token[1]))
         elif kind == "error" and isinstance(token, re.Match):
             if run is not None and (run.copied or "out" in run.records):
                 close(run)
@@ -275,7 +282,7 @@ def _dialect(run: _Run) -> str:
         return "bsd"
     if run.copied["word"] == "seconds":
         return "busybox"
-    return "coreutils" if run.copied["unit"].endswith("B/s") else "toybox"
+    return "coreutils" if "B" in run.copied["unit"] else "toybox"
 
 
 def _direction(operands: dict[str, str]) -> str | None:

@@ -21,8 +21,8 @@ _DISK = r"(?P<device>mmcblk\d{1,3}\w{0,12})"
 # In this order; the first that matches names the line. A device is a host (mmc0) or a disk (mmcblk0).
 _PATTERNS: dict[str, str] = {
     "new-card": rf"{_HOST}: new (?P<speed>.{{0,60}}?) ?(?P<type>MMC|SDIO|SDHC|SDXC|SDUC|SD-combo|SD) card "
-    r"(?:at address (?P<address>[0-9a-f]{4})|on SPI)",
-    "card": r"(?P<device>mmcblk\d{1,3}): (?P<host>mmc\d{1,3}):(?P<address>[0-9a-f]{4}) (?P<name>\S{1,12}) "
+    r"(?:at address (?P<address>[0-9a-f]{4})|at(?: address)?\s*$|on SPI)",  # mails break the line in front of the address
+    "card": r"(?P<device>mmcblk\d{1,3}): (?P<host>mmc\d{1,3}):(?P<address>[0-9a-f]{4}) (?P<name>\S(?:.{0,10}\S)?) {1,6}"
     r"(?P<size>[\d.]{1,8} [KMGT]iB)",
     "cqe-enabled": rf"{_HOST}: Command Queue Engine enabled",
     "hsq-enabled": rf"{_HOST}: Host Software Queue enabled",
@@ -42,7 +42,7 @@ _PATTERNS: dict[str, str] = {
     "test-failed": rf"{_HOST}: Result: FAILED",
     "io-error": rf"I/O error, dev {_DISK}, sector(?: (?P<sector>\d{{1,20}}))?",
     "crc": rf"{_DISK}: response CRC error",
-    "transfer-error": rf"{_DISK}: error (?P<error>-\d{{1,4}}) (?:transferring data|sending)",
+    "transfer-error": rf"{_DISK}: error (?P<error>-\d{{1,4}}) (?:transferring data|sending|requesting status)",
     "recovery-failed": rf"{_DISK}: recovery failed",
     "panic": r"Kernel panic - not syncing|end Kernel panic",
     "oops": r"\bOops(?:: |\s-\s| ?\[#)|Internal error: |Unable to handle kernel|kernel BUG at "
@@ -64,7 +64,8 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "tuning-failed": ("uning ",), "select-failed": ("mmc_select_",), "init-error": ("whilst initiali",),
     "resume-error": ("doing ",), "busy": ("stuck being busy",), "stray-interrupt": ("even though no",),
     "card-removed": (" removed",), "test-failed": ("Result: FAILED",), "io-error": ("I/O error, dev",),
-    "crc": ("response CRC",), "transfer-error": ("transferring data", "sending"), "recovery-failed": ("recovery failed",),
+    "crc": ("response CRC",), "transfer-error": ("transferring data", "sending", "requesting status"),
+    "recovery-failed": ("recovery failed",),
     "panic": ("Kernel panic",), "oops": ("Oops", "Internal error", "Unable to handle", "BUG", "Unhandled"),
     "rcu-stall": ("rcu", "stall"), "hung-task": ("blocked",), "lockup": ("lockup", "LOCKUP", "Watchdog detected"),
     "watchdog": ("atchdog", "ATCHDOG"),

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import product
 
 from farm.parse.clean import PROMPT
 from farm.parse.finding import near
 from farm.parse.fio_group import JobResult, add_up
 from farm.parse.measurement import Findings
-from farm.parse.quantity import COUNT, RATE, SIZE, Quantity, quantity, settle
+from farm.parse.quantity import COUNT, RATE, SIZE, Quantity, quantity, readings, settle
 
 _BANNER = re.compile(
     r"^[ \t]*fio-\d{1,3}\.\d{1,4}\S{0,60}[ \t]*$|(?<!\S)fio-\d{1,3}\.\d{1,4}(?=\s+Starting\s)", re.MULTILINE
@@ -31,28 +33,33 @@ _START_LINE = re.compile(
 )
 _COMMAND = re.compile(r"(?<![\w-])fio\s{1,3}-{1,2}[a-z]")
 _JOB = re.compile(
-    r"\(groupid=(?P<group>\d{1,6}),\sjobs=(?P<jobs>\d{1,6})\):\serr=\s{0,3}(?P<err>\d{1,5})\s?"
-    r"(?:\([^\n]{0,200}?\))?:\spid=(?P<pid>\d{1,10})"
+    r"\(groupid=(?P<group>\d{1,6}),\sjobs=(?P<jobs>\d{1,6})\):\serr=\s{0,3}(?P<err>-?\d{1,6})\s?"
+    r"(?:\((?:[^\n]|\n(?!\n)){0,300}?\))?:\s+pid=(?P<pid>\d{1,10})"
+    r"(?::\s+[A-Z][a-z]{2}\s+(?P<month>[A-Z][a-z]{2})\s+(?P<day>\d{1,2})\s+(?P<clock>\d\d:\d\d:\d\d)\s+(?P<year>\d{4}))?"
 )
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# fio prints the blocks of a run one after another when it ends, each with the time of printing.
+_PRINTING_S = 5.0
 _SIDE = re.compile(
-    rf"(?<!\w)(?P<rw>read|write|trim|mixed)\s?:\s+(?:IOPS=(?P<iops>{COUNT}),\sBW=(?P<bw>{RATE})\s\((?P<alt>{RATE})\)"
-    rf"\((?P<io>{SIZE})/(?P<ms>\d{{1,12}})msec\)"
-    rf"|io=(?P<io2>{SIZE}),\sbw=(?P<bw2>{RATE}),\siops=\s?(?P<iops2>{COUNT})\s?,\srunt=\s{{0,8}}(?P<ms2>\d{{1,12}})\s?msec)"
+    rf"(?<!\w)(?P<rw>read|write|trim|mixed)\s?:\s+(?:IOPS=(?P<iops>{COUNT}),\s+BW=(?P<bw>{RATE})\s+\((?P<alt>{RATE})\)"
+    rf"\s*\((?P<io>{SIZE})/(?P<ms>\d{{1,12}})msec\)"
+    rf"|io=(?P<io2>{SIZE}),\s+bw=(?P<bw2>{RATE}),\s+iops=\s?(?P<iops2>{COUNT})\s?,\s+runt=\s{{0,8}}(?P<ms2>\d{{1,12}})\s?msec)"
 )
-_GROUP = re.compile(r"Run\sstatus\sgroup\s(\d{1,6})\s\(all\sjobs\)")
+_GROUP = re.compile(r"Run\s+status\s+group\s+(\d{1,6})\s+\(all\s+jobs\)")
 _TOTAL = re.compile(
-    rf"(?<!\w)(?P<rw>READ|WRITE|TRIM|MIXED):\s+(?:bw=(?P<bw>{RATE})\s\((?P<alt>{RATE})\),\s{RATE}-\s?{RATE}\s"
-    rf"\({RATE}-\s?{RATE}\),\sio=(?P<io>{SIZE})\s\((?P<ioalt>{SIZE})\),\srun=\d{{1,12}}-\s?(?P<ms>\d{{1,12}})msec"
-    rf"|io=(?P<io2>{SIZE}),\saggrb=(?P<bw2>{RATE}),\sminb={RATE},\smaxb={RATE},\smint=\d{{1,12}}msec,"
-    r"\smaxt=(?P<ms2>\d{1,12})msec)"
+    rf"(?<!\w)(?P<rw>READ|WRITE|TRIM|MIXED):\s+(?:bw=(?P<bw>{RATE})\s+\((?P<alt>{RATE})\),\s{RATE}-\s*{RATE}\s+"
+    rf"\({RATE}-\s*{RATE}\),\s+io=(?P<io>{SIZE})\s+\((?P<ioalt>{SIZE})\),\s+run=\d{{1,12}}-\s*(?P<ms>\d{{1,12}})msec"
+    rf"|io=(?P<io2>{SIZE}),\s+aggrb=(?P<bw2>{RATE}),\s+minb={RATE},\s+maxb={RATE},\s+mint=\d{{1,12}}msec,"
+    r"\s+maxt=(?P<ms2>\d{1,12})msec)"
 )
 _DAMAGED = re.compile(
     r"(?<!\w)(?:(?:READ|WRITE|TRIM|MIXED):\s+(?:bw|io)=|(?:read|write|trim|mixed)\s?:\s+(?:IOPS|io)=)[1-9]"
 )
+_REPORT_WORDS = ("groupid=", "pid=", "jobs=", "lat (", "IO depths", "Starting ", "issued ")
 _DISKS = re.compile(r"Disk\sstats\s\(read/write\):")
 _DISK = re.compile(r"(?<!\S)(?P<name>[\w.!-]{1,64}):\sios=(?P<read>\d{1,18})/(?P<write>\d{1,18}),")
 _LATENCY = re.compile(
-    rf"(?<!\w)(?P<kind>clat|lat)\s\((?P<unit>[num]sec)\)\s?:\s+min=\s*(?P<min>{COUNT}),\s+max=\s*(?P<max>{COUNT}),"
+    rf"(?<!\w)(?P<kind>clat|lat)\s\((?P<unit>[num]sec)\)\s?:\s+min=\s*(?P<min>{COUNT})\s?,\s+max=\s*(?P<max>{COUNT})\s?,"
     rf"\s+avg=\s*(?P<mean>{COUNT}),\s+stdev=\s*(?P<stddev>{COUNT})"
 )
 _PERCENTILES = re.compile(r"(?<!\w)(?P<kind>clat|lat)\spercentiles\s\((?P<unit>[num]sec)\):")
@@ -79,6 +86,7 @@ class _Invocation:
     disks: list[dict[str, object]] = field(default_factory=list)
     ended: bool = False
     group: int = 0
+    printed: datetime | None = None  # its last job block
 
     @property
     def reported(self) -> bool:
@@ -170,12 +178,25 @@ def _invocations(text: str, found: Findings) -> Iterator[_Invocation]:
 def _begins_again(run: _Invocation, kind: str, match: re.Match[str], text: str) -> bool:
     """Whether a report starts where the one before had ended, or had named this group or job already."""
     if kind == "job":
-        return run.ended or bool(run.totals) or (_name(text, match), match["pid"]) in run.pids
+        printed = _printed(match)
+        later = run.printed and printed and abs((printed - run.printed).total_seconds()) > _PRINTING_S
+        return bool(later or run.ended or run.totals) or (_name(text, match), match["pid"]) in run.pids
     if kind == "group":
         return run.ended or any(total.group >= int(match[1]) for total in run.totals)
     if kind == "total":
         return run.ended or any(t.group == run.group and t.rw == match["rw"].lower() for t in run.totals)
     return False
+
+
+def _printed(match: re.Match[str]) -> datetime | None:
+    """When a job block was printed, where it says so."""
+    if match["month"] not in _MONTHS:
+        return None
+    month = _MONTHS.index(match["month"]) + 1
+    try:
+        return datetime.fromisoformat(f"{match['year']}-{month:02}-{int(match['day']):02}T{match['clock']}")
+    except ValueError:
+        return None
 
 
 def _name(text: str, match: re.Match[str]) -> str:
@@ -204,6 +225,7 @@ def _job(
     """Add the results of one job block to `run`; the places of its readable lines."""
     name, group = _name(text, match), int(match["group"])
     run.pids.append((name, match["pid"]))
+    run.printed = _printed(match) or run.printed
     run.members += int(match["jobs"])
     sides = list(_SIDE.finditer(text, match.end(), min(limit, match.end() + 40_000)))
     if not sides and int(match["err"]):
@@ -233,18 +255,32 @@ def _issued(issued: re.Match[str] | None, rw: str) -> int | None:
 
 
 def _side(side: re.Match[str], name: str, group: int, err: int, index: int, ios: int | None) -> JobResult:
-    old = side["io2"] is not None
-    rates = [quantity(side["bw2"], binary=True)] if old else [quantity(side["bw"]), quantity(side["alt"])]
-    io = quantity(side["io2"], binary=True) if old else quantity(side["io"])
-    seconds = int(side["ms2"] if old else side["ms"]) / 1000
-    printed = quantity(side["iops2"] if old else side["iops"])
-    iops = printed.value
-    if ios and seconds > 0 and printed.low <= ios / seconds <= printed.high + 1:
+    io, seconds, bw = _moved(side)
+    printed = readings(side["iops"] or side["iops2"])
+    iops = printed[0].value
+    if ios and seconds > 0 and any(one.low <= ios / seconds <= one.high + 1 for one in printed):
         iops = ios / seconds
     return JobResult(
-        job=name, group=group, rw=side["rw"], bytes=round(io.value), seconds=seconds, bw_bytes=_rate(io, seconds, rates),
+        job=name, group=group, rw=side["rw"], bytes=round(io.value), seconds=seconds, bw_bytes=bw,
         iops=iops, total_ios=ios, error=err, index=index, step_bytes=io.step,
     )  # fmt: skip
+
+
+def _moved(line: re.Match[str]) -> tuple[Quantity, float, float | None]:
+    """Bytes, seconds and bytes/second of a line of results: the readings of its numbers that agree best."""
+    old = line["io2"] is not None
+    seconds = int(line["ms2"] if old else line["ms"]) / 1000
+    names = ("io2", "bw2") if old else ("io", "bw", "alt")
+    every = [readings(line[name], binary=old) for name in names]
+    agreeing = [
+        (abs(io.value / max(seconds, 0.001) / bw - 1), io, bw)
+        for io, *rates in product(*every)
+        if (bw := _rate(io, seconds, rates))
+    ]
+    if not agreeing:
+        return every[0][0], seconds, None
+    _, io, bw = min(agreeing, key=lambda one: one[0])
+    return io, seconds, bw
 
 
 def _rate(io: Quantity, seconds: float, printed: list[Quantity]) -> float | None:
@@ -262,14 +298,11 @@ def _rate(io: Quantity, seconds: float, printed: list[Quantity]) -> float | None
 
 
 def _total(match: re.Match[str], group: int, options: Mapping[int, Mapping[str, object]]) -> JobResult:
-    old = match["io2"] is not None
-    rates = [quantity(match["bw2"], binary=True)] if old else [quantity(match["bw"]), quantity(match["alt"])]
-    io = quantity(match["io2"], binary=True) if old else quantity(match["io"])
-    seconds = int(match["ms2"] if old else match["ms"]) / 1000
+    io, seconds, bw = _moved(match)
     name = str(options.get(group, {}).get("name", ""))
     return JobResult(
         job=name, group=group, rw=match["rw"].lower(), bytes=round(io.value), seconds=seconds,
-        bw_bytes=_rate(io, seconds, rates), step_bytes=io.step, options=options.get(group, {}),
+        bw_bytes=bw, step_bytes=io.step, options=options.get(group, {}),
     )  # fmt: skip
 
 
@@ -291,12 +324,33 @@ def _latency(text: str, start: int, end: int) -> dict[str, float]:
 
 
 def _damaged(text: str, found: Findings, readable: list[tuple[int, int]]) -> None:
-    """A problem for every line that starts like a result and cannot be read to its end."""
+    """What lines outside all reports say, and a problem for each that starts like a result and cannot be used."""
     starts = {start for start, _ in readable}
     for match in near(_DAMAGED, text, "READ:", "WRITE:", "TRIM:", "MIXED:", "IOPS=", "io=", before=40):
-        if match.start() not in starts:
-            shown = text[match.start() : match.start() + 60].split("\n")[0]
-            found.problem(match.start(), "fio-damaged", f"a line of results cannot be read: {shown!r}")
+        if match.start() in starts:
+            continue
+        side = _SIDE.match(text, match.start())
+        if side and _stands_alone(text, side):
+            result = _side(side, _name_before(text, side.start()), 0, 0, 0, None)
+            add_up(side.start(), [result], found, context={"format": "human", "disk_util": ()})
+            continue
+        shown = text[match.start() : match.start() + 60].split("\n")[0]
+        why = "stands without the line of its job" if side else "cannot be read"
+        found.problem(match.start(), "fio-damaged", f"a line of results {why}: {shown!r}")
+
+
+def _stands_alone(text: str, side: re.Match[str]) -> bool:
+    """Whether someone posted just this line, as `grep IOPS` gives it, rather than a report with a damaged head."""
+    if _name_before(text, side.start()):
+        return True
+    around = text[max(0, side.start() - 1500) : side.end() + 1500]
+    return not any(word in around for word in _REPORT_WORDS)
+
+
+def _name_before(text: str, at: int) -> str:
+    """`a.fio` of the line `a.fio:  read: IOPS=...`, as grep prints it for several files."""
+    before = text[max(0, at - 100) : at].rsplit("\n", 1)[-1].strip()
+    return before.removesuffix(":") if re.fullmatch(r"[\w./+-]{1,80}:", before) else ""
 
 
 def _finish(run: _Invocation, found: Findings) -> None:

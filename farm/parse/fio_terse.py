@@ -14,7 +14,9 @@ from farm.parse.finding import near
 from farm.parse.fio_group import JobResult, add_up
 from farm.parse.measurement import Findings
 
-_LINE = re.compile(r"(?<!\S)(?:2;(?!fio-)|[345];fio-\d)[^\n]*", re.MULTILINE)
+_LINE = re.compile(
+    r"(?<!\S)(?:2;(?!fio-)[^;\n]{1,200};\d{1,9};|[345];(?:fio[- ]\d|2\.0\.\d{1,2};))[^\n]*", re.MULTILINE
+)
 _LENGTH = {2: 41, 3: 41, 4: 41, 5: 47}
 _SIDES = {
     2: ("read", "write", "trim"),
@@ -36,7 +38,7 @@ def scan(text: str) -> Findings:
     found = Findings()
     run: list[tuple[int, list[JobResult], tuple[str, ...]]] = []
     last_end = -1
-    for match in near(_LINE, text, ";fio-", "2;", before=20, after=20_000):
+    for match in near(_LINE, text, ";fio", ";2.0.", "2;", before=20, after=20_000):
         try:
             line = _parse(match[0])
         except ValueError as error:

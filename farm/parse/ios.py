@@ -19,7 +19,7 @@ _FIELD = re.compile(
     r"\b(vdd|bus mode|chip select|power mode|bus width|timing spec|signal voltage|driver type):"
     r"\s{1,40}(\d{1,4})\s{1,4}\(([^()\n]{1,60}(?:\n[^()\n]{1,60})?)\)"
 )
-_WIDTH = re.compile(r"(\d{1,2})\s+bits?")
+_WIDTH = re.compile(r"(\d{1,2})\s*bits?")
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,18 @@ def quantity(text: str, *, binary: bool = False) -> Quantity:
     return Quantity(float(f"{found[1]}.{decimals or 0}") * factor, factor / 10.0 ** len(decimals))
 
 
+def readings(text: str, *, binary: bool = False) -> list[Quantity]:
+    """What `quantity` reads, and the next whole number for one that ends in zeros (`11.0MiB/s`), likelier first.
+
+    fio 2.18 to 3.24 dropped a carry: 11.96 to 11.99 was printed as 11.0. The numbers beside it tell which is meant.
+    """
+    first = quantity(text, binary=binary)
+    found = re.match(r"\d+\.(0+)(?!\d)", text.strip())
+    if not found:
+        return [first]
+    return [first, Quantity(first.value + first.step * 10 ** len(found[1]), first.step)]
+
+
 def settle(estimate: float, *printed: Quantity) -> float | None:
     """The value nearest to `estimate` that all printed roundings allow; None where they contradict it by over
     3 %.

@@ -11,7 +11,7 @@ from farm.parse.measurement import Findings, Measurement, Parsed, Problem
 
 _READ_AHEAD = re.compile(r"read_ahead_kb\s*\n\s*(\d{1,9})\s*$", re.MULTILINE)
 _SECTION = re.compile(
-    r"^[ \t]*((?:before|after|without|with|baseline|patched|unpatched|original|vanilla|old|new)\b"
+    r"^[ \t]*((?:before|after|without|with(?! E?SMTP)|baseline|patched|unpatched|original|vanilla|old|new)\b"
     r"[^\n:;{}=\"]{0,60}:?)[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -46,7 +46,9 @@ def parse_any(text: str) -> Parsed:
 def _sections(text: str, found: Findings) -> None:
     if not found.samples:
         return
-    headings = [(match.start(), match[1].strip()) for match in _SECTION.finditer(text)]
+    headings = [
+        (match.start(), match[1].strip()) for match in _SECTION.finditer(text) if _is_heading(match, text)
+    ]
     if not headings:
         return
     labelled: list[tuple[int, Measurement]] = []
@@ -58,3 +60,11 @@ def _sections(text: str, found: Findings) -> None:
         extra = {**sample.extra, "section": current} if current else sample.extra
         labelled.append((at, replace(sample, extra=extra)))
     found.samples = labelled
+
+
+def _is_heading(match: re.Match[str], text: str) -> bool:
+    """Whether the line ends with a colon, or is a few words behind an empty line; prose begins with `with` too."""
+    line = match[1].rstrip()
+    above = text[max(0, match.start() - 200) : match.start()]
+    first = not above.strip() or above[len(above.rstrip()) :].count("\n") > 1
+    return line.endswith(":") or (first and len(line.split()) <= 5 and line[-1] not in ".,")

@@ -1,4 +1,4 @@
-"""What shells and `time` programs print: bash, busybox, POSIX `time -p`, mksh, toybox, GNU time, zsh."""
+"""What shells and `time` programs print: bash, busybox, POSIX `time -p`, mksh, toybox, GNU, BSD, zsh, csh."""
 
 from __future__ import annotations
 
@@ -16,10 +16,30 @@ _FORMS = (
     (re.compile(rf"(?<!\S)real\s{{1,8}}(?:(?P<h>\d{{1,6}})h\s?)?(?P<m>\d{{1,8}})m\s?{_N}s(?!\w)"), "real"),
     # POSIX "real 8.66", toybox "real\t0.004"; only with its "user" behind it, since the words are plain
     (re.compile(rf"(?<!\S)real\s{{1,8}}{_N}s?(?=\s{{1,8}}user\s)"), "real"),
-    # mksh "    0m00.00s real     0m00.00s user"
-    (re.compile(rf"(?<!\S)(?P<m>\d{{1,8}})m\s?{_N}s\sreal(?=\s)"), "real"),
-    # GNU time "0.00user 0.00system 0:06.01elapsed"
+    # mksh "    0m00.00s real     0m00.00s user     0m00.00s system"; bash's "sys 0m0.00s" may stand before "real"
+    (
+        re.compile(
+            rf"(?<!\S)(?P<m>\d{{1,8}})m\s?{_N}s\sreal(?=\s+\d\S{{1,20}}s\suser\s+\d\S{{1,20}}s\ssystem)"
+        ),
+        "real",
+    ),
+    # BSD and macOS "        6.01 real         0.00 user         0.01 sys"
+    (re.compile(rf"(?<!\S){_N}\sreal(?=\s+\d\S{{0,20}}\suser\s+\d\S{{0,20}}\ssys)"), "real"),
+    # GNU time "0.00user 0.00system 0:06.01elapsed", `time -v` "Elapsed (wall clock) time (h:mm:ss or m:ss): 0:06.01"
     (re.compile(rf"(?<!\S)(?:(?P<h>\d{{1,6}}):)?(?P<m>\d{{1,8}}):{_N}elapsed"), "elapsed"),
+    (
+        re.compile(
+            rf"Elapsed\s\(wall\sclock\)\stime\s\(h:mm:ss\sor\sm:ss\):\s+(?:(?P<h>\d{{1,6}}):)?(?P<m>\d{{1,8}}):{_N}(?!\S)"
+        ),
+        "Elapsed",
+    ),
+    # csh "0.000u 0.010s 0:06.01 0.1% 0+0k 0+0io 0pf+0w"
+    (
+        re.compile(
+            rf"(?<!\S)[\d.]{{1,12}}u\s[\d.]{{1,12}}s\s(?:(?P<h>\d{{1,6}}):)?(?P<m>\d{{1,8}}):{_N}\s[\d.]{{1,8}}%"
+        ),
+        "u ",
+    ),
     # zsh "0.00s user 0.01s system 50% cpu 6.010 total"
     (re.compile(rf"\bcpu\s(?:(?P<h>\d{{1,6}}):)?(?:(?P<m>\d{{1,8}}):)?{_N}\stotal(?!\S)"), "total"),
 )

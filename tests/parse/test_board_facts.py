@@ -155,3 +155,30 @@ def test_table_without_unit_or_with_another_average() -> None:
 
 def test_a_clock_that_stands_alone_is_no_table() -> None:
     assert not parse_any("At\n12:34.56\nwe met.\n").samples
+
+
+def test_bus_width_without_a_blank() -> None:
+    ios = parse_ios(
+        "clock:          200000000 Hz\nbus width:      3 (8bits)\ntiming spec:    9 (mmc HS200)\n"
+    )
+    assert ios is not None
+    assert (ios.clock_hz, ios.width_bits, ios.timing) == (200000000, 8, "mmc HS200")
+
+
+def test_kernel_lines_as_older_kernels_and_mails_have_them() -> None:
+    padded = event_of("[   12.230808] mmcblk0: mmc0:59b4 USD   3.73 GiB")
+    assert padded is not None
+    assert (padded.kind, padded.detail["name"], padded.detail["size"]) == ("card", "USD", "3.73 GiB")
+    plain = event_of("mmcblk1: mmc1:0001 DG4032 29.1 GiB")
+    assert plain is not None
+    assert (plain.detail["name"], plain.detail["size"]) == ("DG4032", "29.1 GiB")
+    broken = event_of("> [5189290.191013] mmc1: new ultra high speed SDR104 SDXC card at address")
+    assert broken is not None
+    assert (broken.kind, broken.detail["speed"], broken.detail["type"]) == (
+        "new-card",
+        "ultra high speed SDR104",
+        "SDXC",
+    )
+    status = event_of("[   22.907845] 000: mmcblk1: error -110 requesting status")
+    assert status is not None
+    assert (status.kind, status.device, status.detail["error"]) == ("transfer-error", "mmcblk1", "-110")

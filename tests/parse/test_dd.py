@@ -33,6 +33,13 @@ def codes(text: str, block_size: int | None = None) -> list[str]:
         ("1048576 bytes (1.0 MB, 1.0 MiB) copied, 1.0512e-02 s, 99.7 MB/s", 1048576, 0.010512),
         ("67108864 bytes (67 MB, 64 MiB) copied, 0,114825 s, 584 MB/s", 67108864, 0.114825),
         ("67108864 Bytes (67 MB, 64 MiB) kopiert, 0,114825 s, 584 MB/s", 67108864, 0.114825),
+        ("102400 octets (102 kB, 100 KiB) copiés, 0,164092 s, 624 kB/s", 102400, 0.164092),
+        ("16 octets copiés, 0,05 s, 320 B/s", 16, 0.05),
+        ("1782579200 バイト (1.8 GB) コピーされました、 333.563 秒、 5.3 MB/秒", 1782579200, 333.563),
+        ("1073741824字节(1.1 GB)已复制，4.5 秒，239 MB/秒", 1073741824, 4.5),
+        ("1073741824字节（1.1 GB，1.0 GiB）已复制，4.5 s，239 MB/s", 1073741824, 4.5),
+        ("10485760 bytes (10 MB, 10 MiB) copiados, 0,5 s, 21,0 MB/s", 10485760, 0.5),
+        ("10485760 byte (10 MB, 10 MiB) copiati, 0,5 s, 21,0 MB/s", 10485760, 0.5),
         ("1073741824 bytes (1.0GB) copied, 5.421000 seconds, 188.9MB/s", 1073741824, 5.421),
         ("1048576000 bytes (0.9 G) copied, 3.912249 s, 256 M/s", 1048576000, 3.912249),
         ("8192 bytes (8.0 K) copied, 0.100 s, 80 K/s", 8192, 0.1),
@@ -191,3 +198,69 @@ def test_real_shells_and_dd(shell: list[str], dd: str, time: str) -> None:
         assert sample.seconds < 0.25
         assert isinstance(sample.extra["real_s"], float)
         assert 0.25 <= sample.extra["real_s"] < 25
+
+
+def test_sizes_that_the_shell_works_out() -> None:
+    text = (
+        "# dd if=/dev/zero of=/dev/mmcblk0 count=$((2*1024*1024/4096)) bs=4k\n512+0 records in\n512+0 records out\n"
+        "2097152 bytes (2.1 MB, 2.0 MiB) copied, 0.0539398 s, 38.9 MB/s\n"
+    )
+    assert only(text) == (2 * MIB, 0.0539398, "write")
+    spaced = text.replace("count=$((2*1024*1024/4096))", "count=$((2 * 256))")
+    assert only(spaced) == (2 * MIB, 0.0539398, "write")
+    unknown = text.split("2097152")[0].replace("bs=4k", "bs=$((4 * 1024))") + "real 0.50\nuser 0.00\n"
+    assert codes(unknown) == ["dd-bytes-unknown"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("        6.01 real         0.00 user         0.01 sys\n", [6.01]),
+        ("0.004u 1.230s 0:21.35 5.7% 0+0k 0+0io 0pf+0w\n", [21.35]),
+        ("0.004u 1.230s 1:02:03.50 5.7%\t0+0k 0+0io 0pf+0w\n", [3723.5]),
+        ("\tElapsed (wall clock) time (h:mm:ss or m:ss): 1:06.01\n", [66.01]),
+        ("    0m06.01s real     0m00.00s user     0m00.01s system\n", [6.01]),
+        ("real\t0m1.533s\nreal\t0m1.133s\nreal\t0m6.431s\n", [1.533, 1.133, 6.431]),
+        ("real\t0m1.5s\nuser\t0m0.1s\nsys\t0m0.2s\nreal\t0m2.5s\nuser\t0m0.1s\nsys\t0m0.2s\n", [1.5, 2.5]),
+    ],
+)
+def test_forms_of_time(text: str, seconds: list[float]) -> None:
+    assert [sample.seconds for sample in parse_time(text).samples] == seconds
+
+
+def test_equals_signs_beside_a_quoted_printable_mail() -> None:
+    text = (
+        "dd if=/dev/zero of=/mnt/a count=2621440 bs=4096\n2621440+0 records in\n2621440+0 records out\n"
+        "10737418240 bytes (11 GB, 10 GiB) copied, 5.01608 s, 2.1 GB/s\n\nContent-Type: text/plain; charset=3Dutf-8=\n\n"
+        "# dd if=3D/dev/mmcblk0 of=3D/dev/null bs=3D1M coun=\nt=3D64\n64+0 records in\n64+0 records out\n"
+        "67108864 bytes (67 MB, 64 MiB) copied, 0.5 s, 134=\n MB/s\n"
+    )
+    first, second = parse_dd(text).samples
+    assert (first.bytes, first.seconds, first.extra["bs"]) == (10737418240, 5.01608, 4096)
+    assert (second.bytes, second.seconds, second.rw, second.extra["bs"]) == (64 * MIB, 0.5, "read", MIB)
+
+
+@pytest.mark.parametrize(
+    ("line", "section"),
+    [
+        ("Before(randread)", "Before(randread)"),
+        ("With bfq, I get:", "With bfq, I get:"),
+        ("with ESMTP id S229913AbjC2UrN (ORCPT", None),
+        ("With this support, I sign-up for writing the testcases for the", None),
+        ("with the test device size.", None),
+    ],
+)
+def test_headings(line: str, section: str | None) -> None:
+    text = f"{line}\n1048576 bytes (1.0 MB) copied, 0.5 s, 2.1 MB/s\n"
+    (sample,) = parse_any(text).samples
+    assert sample.extra.get("section") == section
+
+
+def test_zsh_names_the_command_in_its_time() -> None:
+    text = (
+        "% time dd if=/dev/mmcblk0 of=/dev/null bs=1M count=64\n64+0 records in\n64+0 records out\n"
+        "67108864 bytes (67 MB, 64 MiB) copied, 0.5 s, 134 MB/s\n"
+        "dd if=/dev/mmcblk0 of=/dev/null bs=1M count=64  0.00s user 0.02s system 98% cpu 0.523 total\n"
+    )
+    (sample,) = parse_any(text).samples
+    assert (sample.tool, sample.bytes, sample.seconds, sample.extra["real_s"]) == ("dd", 64 * MIB, 0.5, 0.523)

@@ -343,3 +343,149 @@ def test_real_failures_are_told() -> None:
     result = parse_any(run.stderr + run.stdout)
     assert not result.samples
     assert {"fio-error", "fio-message", "no-measurement"} <= {problem.code for problem in result.problems}
+
+
+JOB_HEAD = "job: (groupid=0, jobs=1): err= 0: pid=1: Fri Oct  6 05:21:27 2017\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "seconds", "iops"),
+    [
+        # 3.1 printed 11.99 as 11.0, and 18.95k as 18.0k; 1048576 I/Os of 4 KiB
+        (
+            "write: IOPS=3068, BW=11.0MiB/s (12.6MB/s)(4096MiB/341704msec)",
+            4096 * MIB,
+            341.704,
+            1048576 / 341.704,
+        ),
+        (
+            "write: IOPS=18.0k, BW=74.0MiB/s (77.6MB/s)(4096MiB/55327msec)",
+            4096 * MIB,
+            55.327,
+            1048576 / 55.327,
+        ),
+        (
+            "write: IOPS=10.0k, BW=39.1MiB/s (41.0MB/s)(4096MiB/104857msec)",
+            4096 * MIB,
+            104.857,
+            1048576 / 104.857,
+        ),
+    ],
+)
+def test_a_dropped_carry_is_known_by_the_numbers_beside_it(
+    line: str, size: int, seconds: float, iops: float
+) -> None:
+    text = f"{JOB_HEAD}  {line}\n     issued rwt: total=0,1048576,0, short=0,0,0, dropped=0,0,0\n"
+    (sample,) = parse_fio(text).samples
+    assert (sample.bytes, sample.seconds) == (size, seconds)
+    assert sample.bw_bytes == pytest.approx(size / seconds, rel=0.003)
+    assert sample.iops == pytest.approx(iops, rel=1e-6)
+    assert not parse_fio(text).problems
+
+
+def test_a_dropped_carry_of_the_bytes() -> None:
+    # 22.96 MiB in 2 s are 11.48 MiB/s or 12.04 MB/s; 22.0 MiB would be 11.0 MiB/s
+    text = f"{JOB_HEAD}  write: IOPS=2938, BW=11.5MiB/s (12.0MB/s)(22.0MiB/2000msec)\n"
+    (sample,) = parse_fio(text).samples
+    assert sample.bytes == pytest.approx(22.96 * MIB, rel=0.003)
+    assert sample.bw_bytes == pytest.approx(12.04e6, rel=0.005)
+
+
+def test_lines_of_results_that_a_mail_program_wrapped() -> None:
+    flowed = (
+        "Run status group 0 (all jobs):\n   WRITE: bw=1091MiB/s (1144MB/s), 1091MiB/s-1091MiB/s \n"
+        "(1144MB/s-1144MB/s), io=128GiB (137GB), run=120009-120009msec\n"
+    )
+    tabbed = (
+        "Run status group 0 (all jobs):\n    READ: bw=21.8MiB/s (22.9MB/s), 21.8MiB/s-21.8MiB/s (22.9MB/s-22.9MB/s),\n"
+        "\tio=6473MiB (6787MB), run=297008-297008msec\n"
+    )
+    (write,) = parse_fio(flowed).samples
+    assert (write.rw, write.bytes, write.seconds) == ("write", 128 * 1024 * MIB, 120.009)
+    (read,) = parse_fio(tabbed).samples
+    assert (read.rw, read.bytes, read.seconds) == ("read", 6473 * MIB, 297.008)
+
+
+def test_a_job_that_failed_where_its_message_is_wrapped() -> None:
+    text = (
+        "t: (groupid=0, jobs=1): err=14 (file:io_u.c:1976, func=io_u\nerror, error=Bad address): pid=112524: Mon\n"
+        "  write: IOPS=100, BW=400KiB/s (410kB/s)(8000KiB/20000msec); 0 zone resets\n"
+    )
+    assert not parse_fio(text).samples
+    assert codes(text) == {"fio-error"}
+
+
+def test_code_with_a_two_and_a_semicolon_is_no_terse_line() -> None:
+    assert codes("       mioc->num_of_cmds = 2;\n") == {"fio-no-output"}
+    assert codes("2;job;0;0;1024;100\n") == {"fio-terse-broken"}
+
+
+def test_runs_that_were_printed_at_other_times_are_not_added_up() -> None:
+    before = (
+        "Before:\njob0: (groupid=0, jobs=1): err= 0: pid=20876: Thu Jan 27 15:33:45 2022\n"
+        "  write: IOPS=157, BW=19.7MiB/s (20.6MB/s)(1180MiB/60001msec); 0 zone resets\n"
+    )
+    after = (
+        "After:\njob0: (groupid=0, jobs=1): err= 0: pid=12813: Thu Jan 27 15:50:46 2022\n"
+        "  write: IOPS=168, BW=21.0MiB/s (22.0MB/s)(1260MiB/60001msec); 0 zone resets\n"
+    )
+    first, second = parse_any(before + after).samples
+    assert (first.bytes, second.bytes) == (1180 * MIB, 1260 * MIB)
+    assert (first.extra["section"], second.extra["section"]) == ("Before:", "After:")
+    # jobs of one run, printed within a second
+    (both,) = parse_any(before + after.replace("15:50:46", "15:33:46").replace("After:\n", "")).samples
+    assert (both.bytes, both.extra["jobs"]) == (2440 * MIB, 2)
+
+
+def test_a_negative_error_number_forbids_a_result() -> None:
+    text = (
+        "t: (groupid=0, jobs=1): err=-17024 (file:io_u.c:1889, func=io_u\nerror, error=Unknown error -17024): pid=2451:\n"
+        "  read: IOPS=20.2k, BW=158MiB/s (165MB/s)(230MiB/1461msec)\n"
+    )
+    assert not parse_fio(text).samples
+    assert codes(text) == {"fio-error"}
+
+
+def test_lines_of_results_that_grep_picked() -> None:
+    text = (
+        "# grep IOPS *.fio\ndefault.1.fio:      read: IOPS=1017, BW=3974KiB/s (4070kB/s)(233MiB/60002msec)\n"
+        "patched.1.fio:      read: IOPS=1050, BW=4102KiB/s (4200kB/s)(240MiB/60002msec)\n"
+    )
+    first, second = parse_fio(text).samples
+    assert (first.job, first.rw, first.bytes, first.seconds) == ("default.1.fio", "read", 233 * MIB, 60.002)
+    assert (second.job, second.rw, second.bytes, second.seconds) == (
+        "patched.1.fio",
+        "read",
+        240 * MIB,
+        60.002,
+    )
+    assert not parse_fio(text).problems
+    # one of several jobs whose head is lost is no sum
+    lost = "Starting 2 processes\n  read: IOPS=1017, BW=3974KiB/s (4070kB/s)(233MiB/60002msec)\n"
+    assert codes(lost) == {"fio-damaged"}
+    assert not parse_fio(lost).samples
+
+
+def test_latency_of_2_0_with_blanks_before_the_commas() -> None:
+    text = (
+        "a: (groupid=0, jobs=1): err= 0: pid=2241: Tue Mar  4 10:00:00 2014\n"
+        "  read : io=1024.0MB, bw=21845KB/s, iops=21, runt= 48000msec\n"
+        "    clat (msec): min=33 , max=88 , avg=45.61, stdev= 3.12\n"
+    )
+    (sample,) = parse_fio(text).samples
+    assert (sample.bytes, sample.seconds, sample.iops) == (1024 * MIB, 48.0, 21)
+    assert sample.bw_bytes == pytest.approx(21845 * 1024, rel=1e-4)
+    assert sample.lat_ns == {
+        "min": 33e6,
+        "max": 88e6,
+        "mean": pytest.approx(45.61e6),
+        "stddev": pytest.approx(3.12e6),
+    }
+
+
+@pytest.mark.parametrize("version", ["2.0.8", "fio 2.0.7", "fio-2.0.10"])
+def test_terse_lines_name_the_version_in_several_ways(version: str) -> None:
+    line = body("fio-3.33-terse-v3.txt").strip()
+    (sample,) = parse_fio(line.replace("fio-3.33", version)).samples
+    assert sample.bytes == parse_fio(line).samples[0].bytes
+    assert sample.extra["fio_version"] == version
