@@ -92,7 +92,7 @@ class BootRunner:
             ) from problem
 
     def _say(self, planned: PlannedBoot, what: str) -> None:
-        self.tell(Doing(self.task.board.name, planned.index, planned.variant, what))
+        self.tell(Doing(self.task.board.name, planned.variant, what))
 
     def _measure(self, planned: PlannedBoot, record: BootRecord) -> BootRecord:
         strategy = self.strategy
@@ -195,9 +195,7 @@ class BootRunner:
             found.close()
 
     def _progress(self, planned: PlannedBoot, step: Progress, total: int) -> None:
-        self.tell(
-            TrialDone(self.task.board.name, planned.index, planned.variant, step.done, total, step.rc == 0)
-        )
+        self.tell(TrialDone(self.task.board.name, planned.variant, step.done, total, step.rc == 0))
 
     def _doubts(self, variant: Variant, bundle: Bundle, facts: Facts) -> list[str]:
         doubts = proof.check_banner(facts, bundle.banner)

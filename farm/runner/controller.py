@@ -208,7 +208,7 @@ class _Run:
         self.losses[over.board] += 1
         if not over.lost or self.losses[over.board] > _LOSSES:
             return None
-        self.tell(Doing(over.board, -1, "lost", "takes the board anew"))
+        self.tell(Doing(over.board, "lost", "takes the board anew"))
         (worker,) = self.start([over.board], regain=True)
         return worker
 

@@ -14,7 +14,6 @@ class Doing:
     """What a board is at: for the live line of a board."""
 
     board: str
-    boot: int
     variant: str
     what: str
 
@@ -24,7 +23,6 @@ class TrialDone:
     """A trial ended on the board; its result is still there."""
 
     board: str
-    boot: int
     variant: str
     done: int
     total: int

@@ -15,7 +15,7 @@ from farm.fleet import places
 from farm.runner import checkup
 from farm.runner.alone import at_work
 from farm.runner.boot import BootRunner
-from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Ready
 from farm.runner.task import Task
 from farm.schedule import PlannedBoot
 from farm.store.health import HealthRecord
@@ -42,9 +42,6 @@ def main(pipe: Connection, task: Task) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)
 
-    def tell(message: Message) -> None:
-        pipe.send(message)
-
     over = BoardOver(task.board.name)
     try:
         _run(task, pipe)
@@ -61,7 +58,7 @@ def main(pipe: Connection, task: Task) -> None:
         logging.exception("worker of %s", task.board.name)
         over = BoardOver(task.board.name, f"internal error: {type(problem).__name__}: {problem}", 3)
     with contextlib.suppress(BrokenPipeError):
-        tell(over)
+        pipe.send(over)
 
 
 def _run(task: Task, pipe: Connection) -> None:
@@ -70,7 +67,7 @@ def _run(task: Task, pipe: Connection) -> None:
         raise _Stopped
 
     if task.regain and task.board.place is not None:
-        pipe.send(Doing(task.board.name, -1, "lost", "takes the board anew"))
+        pipe.send(Doing(task.board.name, "lost", "takes the board anew"))
         places.regain(os.environ["LG_COORDINATOR"], task.board.place)
     strategy = checkup.open_strategy(task.board)
     signal.signal(signal.SIGTERM, stop)
@@ -95,7 +92,7 @@ def _next(pipe: Connection, task: Task, strategy: FarmStrategy, through: int | N
     given: Given = pipe.recv()
     if given.waits:
         strategy.recover()
-        pipe.send(Doing(task.board.name, -1, "idle", "waits for a block that comes free"))
+        pipe.send(Doing(task.board.name, "idle", "waits for a block that comes free"))
         given = pipe.recv()
     return given
 
@@ -109,7 +106,7 @@ def _boot(pipe: Connection, task: Task, runner: BootRunner, planned: PlannedBoot
     block = task.board.farm
 
     def waiting() -> None:
-        pipe.send(Doing(task.board.name, planned.index, planned.variant, f"waits for {block.measure_alone}"))
+        pipe.send(Doing(task.board.name, planned.variant, f"waits for {block.measure_alone}"))
 
     for attempt in range(tried, tried + block.power_cycles):
         with at_work(block.measure_alone, block.at_once, waiting):
@@ -151,7 +148,7 @@ def _checked(task: Task, strategy: FarmStrategy, pipe: Connection) -> HealthReco
         strategy,
         task.logs / board.name / "check.log",
         task.last,
-        lambda step: pipe.send(Doing(board.name, -1, "check", step.name)),
+        lambda step: pipe.send(Doing(board.name, "check", step.name)),
     )
     pipe.send(Checked(record))
     pipe.recv()

@@ -24,14 +24,14 @@ from farm.store.records import BootRecord, RunRecord
 
 def boots(pipe: Connection, board: str) -> None:
     for index in range(2):
-        pipe.send(Doing(board, index, "only", "boot"))
+        pipe.send(Doing(board, "only", "boot"))
         pipe.send(BootDone(BootRecord("r", board, index, 0, "only", 0, "ok", "", index, index + 0.5)))
         assert pipe.recv() == "committed"
     pipe.send(BoardOver(board))
 
 
 def hangs(pipe: Connection, board: str) -> None:
-    pipe.send(Doing(board, 0, "only", "boot"))
+    pipe.send(Doing(board, "only", "boot"))
     time.sleep(60)
 
 
