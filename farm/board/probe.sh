@@ -17,7 +17,6 @@ KNOBS
 } 3>&1 2>/dev/null
 fi
 s clock; date +%s
-s uid; id -u
 s memory; read -r x </proc/meminfo; echo "$x"
 s tools; for t in fio dd blkdiscard mkfs.ext2 mkfs.ext4 mkfs.vfat mkfs.f2fs timeout gzip mmc; do command -v $t >/dev/null 2>&1 && echo $t; done
 set -- /proc/version /proc/cmdline /proc/uptime /proc/swaps /proc/self/mountinfo
@@ -25,7 +24,6 @@ set -- "$@" /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor /sys/devices/s
 set -- "$@" /sys/class/thermal/thermal_zone*/temp
 if [ "$d" ]; then
 m=$(readlink -f $b/device); h=${m%/*}; h=${h##*/}
-s host; echo $h
 s path; echo $m
 s partitions; for p in $b/${d}p*; do
 [ -r $p/partition ] && read -r q <$p/partition && read -r x <$p/start && read -r y <$p/size && echo ${p##*/} $q $x $y

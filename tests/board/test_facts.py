@@ -22,8 +22,6 @@ MemTotal:        2030588 kB
 @@ tools
 fio
 dd
-@@ host
-mmc1
 @@ partitions
 mmcblk1p1 1 2048 1048576
 mmcblk1p2 2 1050624 524288
