@@ -250,7 +250,6 @@ def demo(
 ) -> None:
     """The main job on three virtual boards through labgrid's coordinator: readahead 128 against 1024, flashed, proven,
     measured, compared."""
-    import os
     from contextlib import nullcontext
 
     from farm.influx.local import LocalInflux

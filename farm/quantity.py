@@ -93,5 +93,4 @@ def short_size(value: int) -> str:
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 Duration = Annotated[float, BeforeValidator(duration)]
-Share = Annotated[float, BeforeValidator(share)]
 Band = Annotated[float | Literal["measured"], BeforeValidator(band)]

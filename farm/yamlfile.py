@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from farm import complaint
-from farm.complaint import Complaint, Where, key_text
+from farm.complaint import Complaint, Where, key_text, shown
 from farm.errors import UserError
 
 M = TypeVar("M", bound=BaseModel)
@@ -45,9 +45,9 @@ class Document:
                 return found
         return 1
 
-    def complain(self, message: str, *where: str | int, line: int | None = None) -> Complaint:
+    def complain(self, message: str, *where: str | int) -> Complaint:
         """A complaint about the value at `where`, for example `complain("...", "variants", "ra128", "kernel")`."""
-        return Complaint(message, self.path, self.line(where) if line is None else line, key_text(where))
+        return Complaint(message, self.path, self.line(where), key_text(where))
 
 
 def load(
@@ -289,7 +289,7 @@ class _Tree:
             return None
         kind = node.tag.removeprefix(_TAG)
         if kind in ("bool", "null", "merge", "binary") or node.tag == kind:
-            self._wrong(node, where, f"the key {_shown(node.value)} is not text; put it in quotes")
+            self._wrong(node, where, f"the key {shown(node.value)} is not text; put it in quotes")
             return None
         if _unprintable(node.value):
             self._wrong(node, where, "a key holds a control character; remove it")
@@ -323,11 +323,11 @@ class _Tree:
                 else _construct.construct_yaml_float(node)
             )
         except (ValueError, OverflowError, IndexError):
-            self._wrong(node, where, f"{_shown(node.value)} is not a number")
+            self._wrong(node, where, f"{shown(node.value)} is not a number")
             return None
         # more digits than this are no size, time or count, and int() of thousands of digits is slow or refused
         if not math.isfinite(number) or abs(number) > 2**63:
-            self._wrong(node, where, f"{_shown(node.value)} is not a number that can be used here")
+            self._wrong(node, where, f"{shown(node.value)} is not a number that can be used here")
             return None
         return number
 
@@ -343,7 +343,7 @@ class _Tree:
             )
             return None
         except ValueError:
-            self._wrong(node, where, f"{_shown(node.value)} is not a template; write $$ for a dollar sign")
+            self._wrong(node, where, f"{shown(node.value)} is not a template; write $$ for a dollar sign")
             return None
 
 
@@ -352,9 +352,5 @@ def _unprintable(text: str) -> bool:
     return any(unicodedata.category(sign) in ("Cc", "Cs") for sign in text if sign not in "\n\t")
 
 
-def _shown(text: str) -> str:
-    return complaint.shown(text)
-
-
 def _shown_tag(tag: str) -> str:
-    return _shown(tag.replace(_TAG, "!!"))
+    return shown(tag.replace(_TAG, "!!"))

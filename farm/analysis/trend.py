@@ -36,8 +36,8 @@ Floats = npt.NDArray[np.float64]
 MIN_NIGHTS = 3  # on each side of a change
 DRAWS = 5_000
 _KEPT = DRAWS // 2  # of 2 x DRAWS shifts: p above 25 % is of no interest
-ALPHA = 0.01
-BAND = 0.01
+ALPHA = 0.01  # the chance of a false change in a series without any
+BAND = 0.01  # the smallest change that is reported: 1 %
 RESOLUTION = 1e-4  # of a measurement, in logs: below it nothing counts as noise
 SPIKE_SIGMAS = 4.0
 PENALTY = 12.0  # noise variances a cut; raised until false steps fell and true ones did not (tests/bench)
@@ -158,18 +158,14 @@ class Step:
     p: float
 
 
-def trends(series: Iterable[Series], *, alpha: float = ALPHA, band: float = BAND) -> tuple[Trend, ...]:
-    """Change points and drifts of every series, in the given order.
-
-    `alpha` is the chance of a false change in a series without any; `band` the smallest change that is reported
-    (0.01 is 1 %).
-    """
-    return tuple(_trend(one, alpha, band) for one in series)
+def trends(series: Iterable[Series]) -> tuple[Trend, ...]:
+    """Change points and drifts of every series, in the given order."""
+    return tuple(_trend(one) for one in series)
 
 
-def _trend(series: Series, alpha: float, band: float) -> Trend:
+def _trend(series: Series) -> Trend:
     values = np.array([night.value for night in series.nights], dtype=np.float64)
-    steps = find_steps(values, alpha=alpha, band=band)
+    steps = find_steps(values)
     nights = series.nights
     changes = tuple(
         Change(
@@ -189,7 +185,7 @@ def _trend(series: Series, alpha: float, band: float) -> Trend:
         for step in steps
     )
     drift = None
-    if not changes and (found := find_drift(values, alpha=alpha, band=band)) is not None:
+    if not changes and (found := find_drift(values)) is not None:
         shift, p = found
         drift = Drift(
             series.key, _verdict(shift, series.key), nights[0], nights[-1], math.exp(shift), p, len(nights)
@@ -229,9 +225,7 @@ def find_steps(
     return ()
 
 
-def find_drift(
-    values: Sequence[float] | Floats, *, alpha: float = ALPHA, band: float = BAND
-) -> tuple[float, float] | None:
+def find_drift(values: Sequence[float] | Floats) -> tuple[float, float] | None:
     """Total shift in logs, first night to last, and p of a monotonous drift; None where there is none.
 
     The test permutes nights under the correlation of normal scores with time. Raises as find_steps does.
@@ -244,12 +238,12 @@ def find_drift(
         return None
     slope = float(when @ y / (when @ when))
     shift = slope * (len(y) - 1)
-    if abs(shift) <= math.log1p(band):
+    if abs(shift) <= math.log1p(BAND):
         return None
     p = _p(
         _null_correlations(len(y)), abs(float(scores @ when)) / math.sqrt((scores @ scores) * (when @ when))
     )
-    return (shift, p) if p <= alpha else None
+    return (shift, p) if p <= ALPHA else None
 
 
 def _logs(values: Sequence[float] | Floats) -> Floats:

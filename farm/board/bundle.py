@@ -41,11 +41,6 @@ class Bundle:
         """The part called `kernel`, `initrd` or `dtb`, or None where the variant has none."""
         return next((part for part in self.parts if part.name == name), None)
 
-    @property
-    def size(self) -> int:
-        """Bytes of all parts together."""
-        return sum(part.size for part in self.parts)
-
 
 @dataclass(frozen=True)
 class _Content:
@@ -80,10 +75,10 @@ def _part(name: str, path: Path) -> Part:
     return Part(name, path, content.size, content.crc32)
 
 
-def _cpio_entry(name: str, mode: int, data: bytes = b"", *, mtime: int = 0, links: int = 1) -> bytes:
+def _cpio_entry(name: str, mode: int, data: bytes = b"", *, links: int = 1) -> bytes:
     """One entry in the `newc` format (Documentation/driver-api/early-userspace/buffer-format.rst)."""
     raw = name.encode() + b"\0"
-    fields = (0, mode, 0, 0, links, mtime, len(data), 0, 0, 0, 0, len(raw), 0)
+    fields = (0, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(raw), 0)
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + raw
     head += b"\0" * (-len(head) % 4)
     return head + data + b"\0" * (-len(data) % 4)

@@ -105,12 +105,12 @@ def first(
     return list(found.values())
 
 
-def planned(asked: Sequence[Wish], home: Path, through: str | None = None) -> dict[str, Wish]:
+def planned(asked: Sequence[Wish], home: Path) -> dict[str, Wish]:
     """Names or paths of the boards that a run would take if as many as possible were free, and what each was asked for by.
 
     Raises UserError for boards and tags that are unknown.
     """
-    known = rows(asked, home, through)
+    known = rows(asked, home)
     found: dict[str, Wish] = {}
     for wish in asked:
         if wish.tag is None:

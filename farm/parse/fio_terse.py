@@ -25,10 +25,7 @@ _SIDES = {
     5: ("read", "write", "trim"),
 }
 _PERCENTILE = re.compile(r"(\d{1,3}(?:\.\d{1,8})?)%=(\d{1,18})")
-_PERCENT_FIELDS = (
-    11  # of the 5 fields for CPU and 7 + 22 shares of depth and latency, those that must at least follow
-)
-_REST = 34
+_REST = 34  # 5 fields for CPU, 7 + 22 shares of depth and latency
 
 
 def scan(text: str) -> Findings:

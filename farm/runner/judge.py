@@ -60,10 +60,13 @@ def _idle_disk(measured: Iterable[Measurement], node: str) -> bool:
     return False
 
 
-def _first_line(text: str, needle: tuple[str, ...] = ("error", "fio:", "dd:", "failed", "not found")) -> str:
+_COMPLAINS = ("error", "fio:", "dd:", "failed", "not found")
+
+
+def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
-        if any(word in line.lower() for word in needle):
+        if any(word in line.lower() for word in _COMPLAINS):
             return line[:200]
     return lines[-1][:200] if lines else "no output"
 
