@@ -10,8 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from farm.errors import UserError
-from farm.report.series import BoardSeries, Series, by_board
-from farm.store.db import Store
+from farm.report.series import BoardSeries, Series
 from farm.store.records import RunRecord, StoredBoot, ValueRow
 from farm.store.values import Values
 
@@ -88,7 +87,7 @@ class Note:
 
 @dataclass(frozen=True)
 class CompareTable:
-    """A run's comparison in one metric. `judged` says whether verdicts were given at all."""
+    """A run's comparison in one metric."""
 
     run_id: str
     campaign: str
@@ -104,48 +103,20 @@ class CompareTable:
     notes: tuple[Note, ...]
 
 
-def compare_table(
-    store: Store,
-    run: str,
-    *,
-    metric: str = "bw_bytes",
-    baseline: str | None = None,
-    verdicts: Verdicts | None = None,
-) -> CompareTable:
-    """The comparison of the run with this id, beginning of an id, or `latest`.
-
-    `baseline` replaces the one in the run's settings. Raises UserError for a run or metric that is not there and
-    for a baseline that is not a variant of the run; StoreError as the store does.
-    """
-    record = store.run(run)
-    rows = store.values(record.id, metric)
-    boots = store.boots(record.id)
-    known = store.metrics(record.id) if len(rows) and np.isnan(rows.measured).all() else []
-    if known and metric not in known:
-        raise UserError(f"run {record.id} has no samples of {metric}; it has {', '.join(known)}")
-    return build(record, rows, boots, metric=metric, baseline=baseline, verdicts=verdicts)
-
-
 def build(
     run: RunRecord,
     rows: Values,
     boots: Sequence[StoredBoot],
     *,
-    metric: str = "bw_bytes",
-    baseline: str | None = None,
-    verdicts: Verdicts | None = None,
-    tables: Mapping[str, BoardSeries] | None = None,
+    metric: str,
+    baseline: str,
+    verdicts: Verdicts,
+    tables: Mapping[str, BoardSeries],
 ) -> CompareTable:
-    """The comparison of what the store holds of a run; `tables` are series.by_board of the rows where they are there.
-
-    Raises UserError for a baseline that the run lacks.
-    """
+    """The comparison of what the store holds of a run; `tables` are series.by_board of the rows."""
     named = [str(name) for name in run.settings.get("variants", ())]
     variants = [*named, *sorted({boot.variant for boot in boots} - set(named))]
-    base = baseline_of(run, variants, baseline)
-    candidates = [name for name in variants if name != base]
-    if tables is None:
-        tables = by_board(rows, [str(name) for name in run.settings.get("workloads", ())])
+    candidates = [name for name in variants if name != baseline]
     planned: dict[tuple[str, str], set[int]] = {}
     for boot in boots:
         planned.setdefault((boot.board, boot.variant), set()).add(boot.index)
@@ -159,7 +130,7 @@ def build(
                     board,
                     candidate,
                     tuple(
-                        _row(table, number, base, candidate, planned, lost, verdicts or {})
+                        _row(table, number, baseline, candidate, planned, lost, verdicts)
                         for number in range(len(table.series))
                     ),
                 )
@@ -170,9 +141,9 @@ def build(
         status=run.status,
         seed=run.seed,
         metric=metric,
-        baseline=base,
+        baseline=baseline,
         imported=bool(run.settings.get("imported")),
-        judged=verdicts is not None,
+        judged=True,
         first_trial=int(rows.trial.min()) if len(rows) else None,
         last_trial=int(rows.trial.max()) if len(rows) else None,
         blocks=tuple(blocks),
@@ -180,9 +151,9 @@ def build(
     )
 
 
-def baseline_of(run: RunRecord, variants: Sequence[str], asked: str | None) -> str:
-    """The baseline that was asked for, else the run's own. Raises UserError where the run has no such variant."""
-    base = asked or run.settings.get("baseline")
+def baseline_of(run: RunRecord, variants: Sequence[str]) -> str:
+    """The run's baseline. Raises UserError where the run has no such variant."""
+    base = run.settings.get("baseline")
     if base not in variants:
         what = "names no baseline" if base is None else f"has no variant {base!r}"
         known = f"name one of {', '.join(variants)}" if variants else "no boot of it is stored"

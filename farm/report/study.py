@@ -75,17 +75,16 @@ class Study:
         return (self.table, *self.tails)
 
 
-def study(store: Store, run: str, *, baseline: str | None = None, unconfirmed: bool = False) -> Study:
+def study(store: Store, run: str, *, unconfirmed: bool = False) -> Study:
     """What is to be said of the run with this id, beginning of an id, or `latest`.
 
-    `baseline` replaces the one in the run's settings. With `unconfirmed`, slower is called what this run alone calls so,
-    also where it has to be measured again first. Raises UserError for a run or baseline that is not there;
-    StoreError as the store does.
+    With `unconfirmed`, slower is called what this run alone calls so, also where it has to be measured again first.
+    Raises UserError for a run that is not there or lacks its baseline; StoreError as the store does.
     """
     record = store.run(run)
     boots = store.boots(record.id)
     variants = variants_of(record, boots)
-    base = compare_view.baseline_of(record, variants, baseline)
+    base = compare_view.baseline_of(record, variants)
     campaign = campaign_of(record)
     bands: Mapping[str, Band] = campaign.own_bands if campaign else {}
     main = judge(store, record, boots, BANDWIDTH, baseline=base, bands=bands)

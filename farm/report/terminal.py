@@ -38,9 +38,6 @@ SHOWN_RAW = 1_000_000
 """Bytes of one kind of raw output that are shown; all of it is in the JSON."""
 SHOWN_NOTES = 20
 SHOWN_TAILS = 40
-NO_VERDICT = (
-    "These ratios carry no verdict: whether a difference is more than the noise between boots was not tested."
-)
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 _BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # the colours that end behind them stay
 _ASCII = str.maketrans({"▲": "^", "▼": "v"})
@@ -256,8 +253,6 @@ def print_compare(table: CompareTable, out: Console) -> None:
     if table.first_trial is not None:
         numbers = f"{table.first_trial} to {table.last_trial}"
         _say(page, f"Trials {numbers}: `farm show TRIAL` prints one with its raw output.")
-    if not table.judged and table.blocks:
-        _say(page, NO_VERDICT)
 
 
 def _block(page: Console, table: CompareTable, block: Block) -> None:
@@ -270,7 +265,7 @@ def _block(page: Console, table: CompareTable, block: Block) -> None:
     sides = [base] if cand is None else [base, cand]
     heads = ["<workload", "rw", *(f">{one_line(name, 12)}" for name in sides)]
     heads += ([] if cand is None else [">ratio"]) + [">n", ">spread %", "<proof"]
-    heads += ["verdict"] if table.judged and cand is not None else []
+    heads += ["verdict"] if cand is not None else []
     grid = _table(*(_encodable(page, head) for head in heads))
     for row in block.rows:
         of_row = [row.base] if row.cand is None else [row.base, row.cand]
@@ -281,7 +276,7 @@ def _block(page: Console, table: CompareTable, block: Block) -> None:
         cells.append(_text(page, "?" if table.imported else "/".join(str(side.boots) for side in of_row)))
         cells.append(_text(page, "/".join(format_percent(side.spread) for side in of_row)))
         cells.append(_proof(page, of_row, table.imported))
-        if table.judged and cand is not None:
+        if cand is not None:
             cells.append(_verdict(page, row.verdict))
         grid.add_row(*cells)
     _grid(page, grid, left=2)

@@ -279,16 +279,6 @@ class Store:
         with self.reading("the values were not read") as db:
             return values.read(db, run_id, metric)
 
-    def metrics(self, run_id: str) -> list[str]:
-        """Names of the metrics that a run has samples of."""
-        with self.reading("the metrics were not read") as db:
-            found = db.execute(
-                "SELECT DISTINCT metric FROM boot JOIN trial ON trial.boot_id = boot.id"
-                " JOIN sample ON trial_id = trial.id WHERE run_id = CAST(? AS TEXT) ORDER BY metric",
-                (text_in(run_id),),
-            )
-            return [row[0] for row in found]
-
 
 def _is_rowid(number: int) -> bool:
     return 0 < number < 2**63

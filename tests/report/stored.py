@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from farm.report.compare_view import CompareTable, Verdicts, baseline_of, build
+from farm.report.series import by_board
+from farm.report.verdicts import variants_of
 from farm.schedule import schedule
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, Status, TrialRecord
@@ -92,3 +95,20 @@ def put(
             store.commit_boot(change(made))
     if status != "running":
         store.finish_run(run, status, ended=started + 3600)  # type: ignore[arg-type]
+
+
+def compared(
+    store: Store, run: str, *, metric: str = "bw_bytes", verdicts: Verdicts | None = None
+) -> CompareTable:
+    """The comparison of a run in one metric, with verdicts that no analysis gave."""
+    record = store.run(run)
+    rows, boots = store.values(record.id, metric), store.boots(record.id)
+    return build(
+        record,
+        rows,
+        boots,
+        metric=metric,
+        baseline=baseline_of(record, variants_of(record, boots)),
+        verdicts=verdicts or {},
+        tables=by_board(rows, [str(name) for name in record.settings.get("workloads", ())]),
+    )

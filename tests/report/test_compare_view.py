@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from farm.errors import UserError
-from farm.report.compare_view import Note, as_dict, compare_table
+from farm.report.compare_view import Note, as_dict
 from farm.report.series import Series, by_board
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
+from tests.report.stored import compared
 
 
 def test_a_boot_is_the_median_of_its_trials_and_a_variant_of_its_boots(small: Store) -> None:
-    table = compare_table(small, "small")
+    table = compared(small, "small")
     (block,) = table.blocks
     (row,) = block.rows
     assert row.cand is not None
@@ -32,11 +33,11 @@ def test_a_boot_is_the_median_of_its_trials_and_a_variant_of_its_boots(small: St
     # Boot 4 of the baseline was void; boot 1 of the candidate was repeated.
     assert (row.base.planned, row.base.void, row.base.failed) == (3, 2, 0)
     assert (row.cand.planned, row.cand.void, row.cand.failed) == (2, 0, 2)
-    assert not table.judged and row.verdict is None
+    assert row.verdict is None
 
 
 def test_what_does_not_count_is_told_with_its_reason(small: Store) -> None:
-    assert compare_table(small, "small").notes == (
+    assert compared(small, "small").notes == (
         Note("boot", "rk", "cand", "failed", "kernel panic", ((1, 0),), (), ()),
         Note("boot", "rk", "base", "void", "other kernel than flashed", ((4, 0),), (), ()),
         Note("trial", "rk", "cand", "failed", "exit status 1", ((2, 0),), ("w",), (8,)),
@@ -45,7 +46,7 @@ def test_what_does_not_count_is_told_with_its_reason(small: Store) -> None:
 
 
 def test_json_has_every_figure(small: Store) -> None:
-    data = json.loads(json.dumps(as_dict(compare_table(small, "small"))))
+    data = json.loads(json.dumps(as_dict(compared(small, "small"))))
     (row,) = data["blocks"][0]["rows"]
     assert row["base"] | {"spread": None} == {
         "variant": "base", "value": 100e6, "boots": 2, "spread": None, "planned": 3, "void": 2, "failed": 0,
@@ -55,21 +56,15 @@ def test_json_has_every_figure(small: Store) -> None:
     assert (data["first_trial"], data["last_trial"]) == (1, 11)
 
 
-def test_the_other_baseline_inverts_the_ratio(small: Store) -> None:
-    table = compare_table(small, "small", baseline="cand")
-    assert (table.blocks[0].candidate, table.blocks[0].rows[0].ratio) == ("base", 0.5)
-    with pytest.raises(UserError, match="run small has no variant 'nope'; name one of base, cand"):
-        compare_table(small, "small", baseline="nope")
-
-
-def test_a_metric_that_is_not_there_is_named(small: Store) -> None:
-    with pytest.raises(UserError, match="no samples of lat_p99_ns; it has bw_bytes"):
-        compare_table(small, "small", metric="lat_p99_ns")
+def test_a_baseline_that_the_run_lacks_is_named(store: Store) -> None:
+    store.begin_run(RunRecord("r", "c", "", 1, 0.0, settings={"baseline": "nope", "variants": ["a", "b"]}))
+    with pytest.raises(UserError, match="run r has no variant 'nope'; name one of a, b"):
+        compared(store, "r")
 
 
 def test_a_run_without_boots_is_an_empty_table(store: Store) -> None:
     store.begin_run(RunRecord("r", "c", "", 1, 0.0, settings={"baseline": "a", "variants": ["a", "b"]}))
-    table = compare_table(store, "r")
+    table = compared(store, "r")
     assert (table.blocks, table.notes, table.first_trial) == ((), (), None)
 
 
@@ -83,7 +78,7 @@ def test_both_directions_of_a_workload_are_rows_and_void_ones_keep_theirs(store:
             TrialRecord("mix", 1, "failed", "exit status 1", "fio", 0.0, 1.0),
         )
         store.commit_boot(BootRecord("r", "b", index, 0, "a", 0, "ok", "", 9.0 - index, 10.0, trials=trials))
-    table = compare_table(store, "r")
+    table = compared(store, "r")
     (block,) = table.blocks
     assert block.candidate is None
     assert [
@@ -125,8 +120,7 @@ class Said:
 
 def test_verdicts_stand_at_their_rows(small: Store) -> None:
     said = Said("faster", False, "100 % faster")
-    table = compare_table(small, "small", verdicts={("rk", "cand", "w"): said, ("rk", "cand", "other"): said})
-    assert table.judged
+    table = compared(small, "small", verdicts={("rk", "cand", "w"): said, ("rk", "cand", "other"): said})
     assert [row.verdict for row in table.blocks[0].rows] == [said]
     assert as_dict(table)["blocks"][0]["rows"][0]["verdict"]["reason"] == "100 % faster"
 
@@ -139,5 +133,5 @@ def test_the_verdicts_of_the_analysis_fit(small: Store) -> None:
         table.values, table.starts, table.variants, "base", workloads=[one.label for one in table.series]
     )
     keyed = {(table.board, verdict.candidate, verdict.workload): verdict for verdict in verdicts}
-    (row,) = compare_table(small, "small", verdicts=keyed).blocks[0].rows
+    (row,) = compared(small, "small", verdicts=keyed).blocks[0].rows
     assert row.verdict is not None and row.verdict.verdict == "inconclusive"  # two boots are never enough

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from farm.report.compare_view import compare_table
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
+from tests.report.stored import compared
 
 SCRIPT = Path(__file__).parents[1] / "independent_medians.py"
 
@@ -68,7 +68,7 @@ def test_both_medians_come_out_of_the_raw_text(store: Store) -> None:
         "rk dd-read a 85.983 MB/s over 2 boots",
         f"rk dd-read b {b:.3f} MB/s over 2 boots",
     ], child.stderr
-    (row,) = [row for row in compare_table(store, "r-1").blocks[0].rows if row.workload == "dd-read"]
+    (row,) = [row for row in compared(store, "r-1").blocks[0].rows if row.workload == "dd-read"]
     assert row.base.value == 85983232.0
     assert row.cand is not None and row.cand.value is not None
     assert abs(row.cand.value - b * 1e6) < 1e-3

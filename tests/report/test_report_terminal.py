@@ -14,9 +14,9 @@ from rich.console import Console
 
 from farm.errors import UserError
 from farm.report import terminal
-from farm.report.compare_view import compare_table
 from farm.store.db import Store
 from farm.store.records import BootRecord, RunRecord, SampleRecord, TrialRecord
+from tests.report.stored import compared
 
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -43,13 +43,13 @@ class Said:
 
 
 def test_a_comparison_reads_like_this(small: Store) -> None:
-    text = plain(lambda out: terminal.print_compare(compare_table(small, "small"), out))
+    text = plain(lambda out: terminal.print_compare(compared(small, "small"), out))
     assert text == (
         "Run small: campaign readahead, seed 5, running\n"
         "\n"
         "Board rk: base (baseline) against cand\n"
-        "  workload  rw        base      cand  ratio    n  spread %  proof\n"
-        "  w         read  100 MB/s  200 MB/s  2.000  2/2  14.1/7.1  4/5 proven\n"
+        "  workload  rw        base      cand  ratio    n  spread %  proof       verdict\n"
+        "  w         read  100 MB/s  200 MB/s  2.000  2/2  14.1/7.1  4/5 proven  -\n"
         "\n"
         "failed: boot 1 of cand on rk: kernel panic\n"
         "void: boot 4 of base on rk: other kernel than flashed\n"
@@ -59,8 +59,6 @@ def test_a_comparison_reads_like_this(small: Store) -> None:
         "Medians of the boots, a boot being the median of its trials; spread is the boots' CV; n counts\n"
         "  boots.\n"
         "Trials 1 to 11: `farm show TRIAL` prints one with its raw output.\n"
-        "These ratios carry no verdict: whether a difference is more than the noise between boots was not\n"
-        "  tested.\n"
     )
 
 
@@ -77,11 +75,10 @@ def test_a_comparison_reads_like_this(small: Store) -> None:
 )
 def test_verdicts_have_a_sign_and_a_word(small: Store, verdict: str, unstable: bool, shown: str) -> None:
     said = {("rk", "cand", "w"): Said(verdict, unstable, "because [red]so[/red]")}
-    table = compare_table(small, "small", verdicts=said)
+    table = compared(small, "small", verdicts=said)
     text = plain(lambda out: terminal.print_compare(table, out))
     assert text.splitlines()[4].endswith(f"proven  {shown}")
     assert f"  w: {shown}: because [red]so[/red]\n" in text
-    assert "no verdict" not in text
     # The same words on a terminal, where colour only repeats them.
     assert COLOUR.sub("", coloured(lambda out: terminal.print_compare(table, out))) == text
     # And in an encoding that has no such signs.
@@ -110,7 +107,7 @@ def test_the_widest_comparison_fits_100_columns(store: Store) -> None:
         )
         for n in range(2)
     }
-    table = compare_table(store, "r", metric="lat_p99.9_ns", verdicts=said)
+    table = compared(store, "r", metric="lat_p99.9_ns", verdicts=said)
     for text in (
         plain(lambda out: terminal.print_compare(table, out)),
         COLOUR.sub("", coloured(lambda out: terminal.print_compare(table, out))),
@@ -123,9 +120,7 @@ def test_the_widest_comparison_fits_100_columns(store: Store) -> None:
 
 
 def test_a_narrow_terminal_cuts_no_figure(small: Store) -> None:
-    text = COLOUR.sub(
-        "", coloured(lambda out: terminal.print_compare(compare_table(small, "small"), out), 40)
-    )
+    text = COLOUR.sub("", coloured(lambda out: terminal.print_compare(compared(small, "small"), out), 40))
     assert re.search(r"w +read +100 MB/s +200 MB/s +2\.000 +2/2 +14\.1/7\.1 +4/5", text)
 
 
@@ -234,7 +229,7 @@ def test_a_trial_is_shown_with_all_that_is_known(store: Store) -> None:
 def test_hostile_text_never_reaches_the_terminal(hostile: Store) -> None:
     views: list[Callable[[Console], None]] = [
         lambda out: terminal.print_runs(hostile, out),
-        lambda out: terminal.print_compare(compare_table(hostile, "latest"), out),
+        lambda out: terminal.print_compare(compared(hostile, "latest"), out),
     ]
     views += [lambda out, number=number: terminal.print_trial(hostile, number, out) for number in (1, 2, 5)]  # type: ignore[misc]
     for view in views:
@@ -269,7 +264,6 @@ def test_imported_results_claim_nothing(store: Store) -> None:
         for index, (name, value) in enumerate((("before", 61.86e6), ("after", 79.31e6)))
     ]  # fmt: skip
     store.import_samples(run, boots)
-    text = plain(lambda out: terminal.print_compare(compare_table(store, "mail"), out))
-    assert re.search(r"dd +read +61\.9 MB/s +79\.3 MB/s +1\.282 +\? +-/- +unproven\n", text)
+    text = plain(lambda out: terminal.print_compare(compared(store, "mail"), out))
+    assert re.search(r"dd +read +61\.9 MB/s +79\.3 MB/s +1\.282 +\? +-/- +unproven +-\n", text)
     assert "number and order of the boots are unknown, and nothing is proven." in text
-    assert "carry no verdict" in text
