@@ -96,7 +96,6 @@ class CompareTable:
     metric: str
     baseline: str
     imported: bool
-    judged: bool
     first_trial: int | None
     last_trial: int | None
     blocks: tuple[Block, ...]
@@ -143,7 +142,6 @@ def build(
         metric=metric,
         baseline=baseline,
         imported=bool(run.settings.get("imported")),
-        judged=True,
         first_trial=int(rows.trial.min()) if len(rows) else None,
         last_trial=int(rows.trial.max()) if len(rows) else None,
         blocks=tuple(blocks),
