@@ -18,10 +18,10 @@ from importlib import resources
 
 from farm.board import frames
 from farm.board.frames import DIGESTS, ENCODERS, Assembly, Damaged, Frame, Manifest, chosen
-from farm.board.upload import Lines, Wire, new_marker, regain, start
+from farm.board.upload import Lines, Wire, new_marker, start
 from farm.errors import BoardError
 
-__all__ = ["BatchResult", "Job", "JobResult", "Places", "Progress", "Wire", "cancel", "capture", "run_batch"]
+__all__ = ["BatchResult", "Job", "JobResult", "Places", "Progress", "Wire", "capture", "run_batch"]
 
 #: Bytes of the packed stream in a frame: about 3 kB, or a quarter of a second at 115200 baud.
 FRAME = 2304
@@ -123,11 +123,6 @@ class BatchResult:
     frame_bytes: int = 0
     digest: str = ""
     silent: bool = False
-    place: str = ""
-
-    def frame_seconds(self, baud: int = 115200) -> float:
-        """Seconds that the frames need at baud, ten bits to a byte."""
-        return self.frame_bytes * 10 / baud
 
 
 @dataclass(frozen=True)
@@ -160,7 +155,6 @@ def run_batch(
     jobs: Sequence[Job],
     *,
     on_progress: Callable[[Progress], None] = lambda step: None,
-    deadline_s: float | None = None,
     places: Places = Places(),
     quick: bool = False,
     turn: AbstractContextManager[object] | None = None,
@@ -171,15 +165,13 @@ def run_batch(
     run, and neither while they go up nor while their output comes back.
 
     Raises BoardError (step upload or batch) when the board cannot run a batch, shows no progress by the deadline of the
-    job that it is at, exceeds deadline_s seconds in all, or sends a frame damaged again and again. Raises ValueError for
-    no jobs or ids that are not unique.
+    job that it is at, or sends a frame damaged again and again. Raises ValueError for no jobs or ids that are not unique.
     """
     if not jobs or len({job.id for job in jobs}) != len(jobs):
         raise ValueError("a batch needs jobs with unique ids")
-    end = math.inf if deadline_s is None else time.monotonic() + deadline_s
     packers = _QUICK if quick else _PACKERS
     lines = Lines(wire, new_marker())
-    return _Batch(lines, tuple(jobs), on_progress, places, end, packers, turn or nullcontext()).run()
+    return _Batch(lines, tuple(jobs), on_progress, places, packers, turn or nullcontext()).run()
 
 
 def capture(wire: Wire, script: str, timeout_s: float, *, places: Places = Places()) -> bytes:
@@ -191,16 +183,6 @@ def capture(wire: Wire, script: str, timeout_s: float, *, places: Places = Place
     if job.timed_out:
         raise BoardError(f"a script on the board did not end within {timeout_s:.0f} s", step="batch")
     return job.raw["out"]
-
-
-def cancel(wire: Wire, patience_s: float = 30.0) -> None:
-    """Interrupt a batch: its job is ended, its files are removed, the shell is at its prompt again.
-
-    Raises BoardError when the shell does not answer within patience_s.
-    """
-    lines = Lines(wire, new_marker())
-    if not regain(lines, patience_s):
-        raise lines.error(f"the shell did not answer within {patience_s:.0f} s of Ctrl-C", "cancel")
 
 
 def runtime_script(places: Places, tools: frozenset[str]) -> str:
@@ -238,7 +220,6 @@ class _Batch:
     jobs: tuple[Job, ...]
     on_progress: Callable[[Progress], None]
     places: Places
-    end: float
     packers: str
     turn: AbstractContextManager[object]
     held: ExitStack = field(default_factory=ExitStack)
@@ -287,7 +268,6 @@ class _Batch:
             frame_bytes=self.frame_bytes,
             digest=chosen(DIGESTS, self.tools),
             silent=manifest.printk == "1",
-            place=manifest.place,
         )
 
     def _wait_for_jobs(self) -> Manifest:
@@ -298,7 +278,7 @@ class _Batch:
         """
         since, asked, questions = time.monotonic(), 0.0, 0
         # However much a board babbles, its jobs end.
-        end = min(self.end, since + sum(map(_allowance, self.jobs)) + _PACK_S)
+        end = since + sum(map(_allowance, self.jobs)) + _PACK_S
         while True:
             line = self.lines.next(1.0)
             now = time.monotonic()
@@ -421,8 +401,6 @@ class _Batch:
             # at 9600 baud a byte takes two milliseconds in base64, and a babbling board is not heard for ever
             if now - asked > 30 + length / 100:
                 return None
-            if now > self.end:
-                raise self.lines.error(f"not fetched by its deadline: {offset} bytes had come")
             line = self.lines.next(0.5)
             if line is None:
                 continue
