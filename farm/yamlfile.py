@@ -50,22 +50,13 @@ class Document:
         return Complaint(message, self.path, self.line(where), key_text(where))
 
 
-def load(
-    path: Path | str, model: type[M], *, key: str | None = None, variables: Mapping[str, str] | None = None
-) -> M:
-    """Read the file, or only the block `key` of it, as `model`.
+def load(path: Path | str, model: type[M], *, variables: Mapping[str, str] | None = None) -> M:
+    """Read the file as `model`.
 
     `variables` are what `!template` may use beside `$BASE` (the directory of the file).
     Raises UserError with one line for each thing that is wrong.
     """
-    document = read(path, variables=variables)
-    if key is None:
-        return validate(document, model)
-    if not isinstance(document.data, dict):
-        raise document.complain("the file holds no keys; it needs the block " + key).error()
-    if key not in document.data:
-        raise Complaint(f"is missing; add a block `{key}:`", document.path, None, key).error()
-    return validate(document, model, document.data[key], (key,))
+    return validate(read(path, variables=variables), model)
 
 
 def validate(document: Document, model: type[M], data: object = None, where: Where = ()) -> M:

@@ -160,16 +160,22 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
     assert yamlfile.load(write(tmp_path, b"\xef\xbb\xbfname: b\n"), Box).name == "b"
 
 
-def test_only_a_block_is_read_with_its_own_lines(tmp_path):
-    assert yamlfile.load(write(tmp_path, "other: [1]\nfarm: {name: b}\n"), Box, key="farm").name == "b"
-    assert complaint(tmp_path, "farm:\n  name: b\n  cuont: 1\n", key="farm") == (
-        "x.yaml:3: farm.cuont: is not a key that can stand here; did you mean 'count'?"
-    )
-    assert complaint(tmp_path, "other: 1\n", key="farm") == "x.yaml: farm: is missing; add a block `farm:`"
-    assert (
-        complaint(tmp_path, "farm: \n", key="farm")
-        == "x.yaml:1: farm: nothing is not a mapping; write key: value"
-    )
+def test_a_block_is_read_with_its_own_lines(tmp_path):
+    def block(text):
+        document = yamlfile.read(write(tmp_path, text))
+        return yamlfile.validate(document, Box, document.data["farm"], ("farm",))
+
+    assert block("other: [1]\nfarm: {name: b}\n").name == "b"
+    for text, said in (
+        (
+            "farm:\n  name: b\n  cuont: 1\n",
+            "3: farm.cuont: is not a key that can stand here; did you mean 'count'?",
+        ),
+        ("farm: \n", "1: farm: nothing is not a mapping; write key: value"),
+    ):
+        with pytest.raises(UserError) as caught:
+            block(text)
+        assert str(caught.value) == f"{tmp_path}/x.yaml:{said}"
 
 
 def test_templates_take_lg_variables_and_the_directory_of_the_file(tmp_path):

@@ -21,7 +21,6 @@ from farm.store.records import (
     BootRecord,
     RunRecord,
     RunStatus,
-    Status,
     StoredBoot,
     StoredTrial,
     Tally,
@@ -140,15 +139,13 @@ class Store:
         with self.transaction(f"{where} was not stored") as db:
             return _insert_boot(db, boot, packed)
 
-    def finish_run(
-        self, run_id: str, status: RunStatus, *, ended: float | None = None, note: str = ""
-    ) -> None:
+    def finish_run(self, run_id: str, status: RunStatus, *, ended: float | None = None) -> None:
         """Write a run's end (UTC epoch seconds, default now) and put it into the outbox."""
         ended = time.time() if ended is None else ended
         with self.transaction(f"the end of run {run_id} was not stored") as db:
             changed = db.execute(
-                "UPDATE run SET status = ?, ended = ?, note = CAST(? AS TEXT) WHERE id = CAST(? AS TEXT)",
-                (status, ended, text_in(note), text_in(run_id)),
+                "UPDATE run SET status = ?, ended = ? WHERE id = CAST(? AS TEXT)",
+                (status, ended, text_in(run_id)),
             )
             if changed.rowcount != 1:
                 raise StoreError(
@@ -234,17 +231,13 @@ class Store:
             raise UserError(f"there is no boot {boot_id} in {self.path}")
         return found[0]
 
-    def trials(
-        self, run_id: str, *, boot_id: int | None = None, status: Status | None = None
-    ) -> list[StoredTrial]:
-        """Trials of a run in the order in which each board ran them, with samples, without raw output."""
+    def trials(self, run_id: str, *, boot_id: int | None = None) -> list[StoredTrial]:
+        """Trials of a run, or of one of its boots, in the order in which each board ran them, without raw output."""
         with self.reading("the trials were not read") as db:
             where: str = "WHERE run_id = CAST(? AS TEXT)"
             values: list[bytes | str | int] = [text_in(run_id)]
-            # conditions only where they are asked for, so that a boot is found by its id and not among all
-            for condition, value in (("boot.id = ?", boot_id), ("trial.status = ?", status)):
-                if value is not None:
-                    where, values = f"{where} AND {condition}", [*values, value]
+            if boot_id is not None:  # else no condition, so that a boot is found by its id and not among all
+                where, values = f"{where} AND boot.id = ?", [*values, boot_id]
             return rows.trials(db, where, *values)
 
     def trial(self, trial_id: int) -> StoredTrial:
@@ -254,11 +247,6 @@ class Store:
         if not found:
             raise UserError(f"there is no trial {trial_id} in {self.path}; `farm compare RUN` names some")
         return found[0]
-
-    def raw_sizes(self, trial_id: int) -> dict[str, int]:
-        """Bytes of each kind of raw output that a trial has, without unpacking it."""
-        with self.reading("the raw output was not read") as db:
-            return dict(db.execute("SELECT kind, size FROM raw WHERE trial_id = ? ORDER BY id", (trial_id,)))
 
     def raw(self, trial_id: int, *, limit: int = MAX_RAW) -> dict[str, bytes]:
         """Complete raw output of a trial, byte for byte as the board gave it, by kind.

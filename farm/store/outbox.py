@@ -92,13 +92,11 @@ class Outbox:
                 (text_in(words or "refused without a word"), row_id),
             )
 
-    def requeue(self, run_id: str | None = None) -> int:
-        """Let everything (of one run) wait again, sent and refused alike; how many rows that are."""
+    def requeue(self) -> int:
+        """Let everything wait again, sent and refused alike; how many rows that are."""
         with self._store.transaction("the outbox was not updated") as db:
             changed = db.execute(
-                "UPDATE outbox SET sent = NULL, refused = '' WHERE (sent IS NOT NULL OR refused <> '')"
-                " AND run_id IS ifnull(CAST(? AS TEXT), run_id)",
-                (None if run_id is None else text_in(run_id),),
+                "UPDATE outbox SET sent = NULL, refused = '' WHERE sent IS NOT NULL OR refused <> ''"
             )
             return changed.rowcount
 

@@ -19,7 +19,7 @@ MakeBoot = Callable[..., BootRecord]
 
 
 def test_everything_of_a_boot_comes_back(
-    store: Store, db_path: Path, run: RunRecord, make_boot: MakeBoot, hostile: bytes
+    store: Store, db_path: Path, run: RunRecord, make_boot: MakeBoot
 ) -> None:
     boot = make_boot(3)
     store.begin_run(run)
@@ -33,7 +33,6 @@ def test_everything_of_a_boot_comes_back(
         assert trial == again.trial(trial.id)
         assert trial.boot_id == boot_id
         assert again.raw(trial.id) == boot.trials[0].raw
-        assert again.raw_sizes(trial.id) == {"out": 16 + len(hostile), "err": 0}
         whole = asdict(trial) | {"raw": again.raw(trial.id)}
         del whole["id"], whole["boot_id"]
         assert whole == asdict(boot.trials[0])
@@ -60,12 +59,14 @@ def test_hostile_text_comes_back_as_it_was(
         started = replace(run, id=f"run-{len(store.runs())}")
         if what == "campaign_text":
             started = replace(started, campaign_text=text)
+        if what == "run note":
+            started = replace(started, note=text)
         store.begin_run(started)
         changes = {what: text} if what in BootRecord.__dataclass_fields__ else {}
         if what == "fact":
             changes["facts"] = {text: [text]}
         store.commit_boot(make_boot(run_id=started.id, **changes))
-        store.finish_run(started.id, "failed", note=text if what == "run note" else "")
+        store.finish_run(started.id, "failed")
         (boot,) = store.boots(started.id)
         shown = store.run(started.id)
         back = {"run note": shown.note, "campaign_text": shown.campaign_text, "fact": boot.facts}
@@ -156,8 +157,8 @@ def test_a_run_ends_once_it_has_begun(store: Store, run: RunRecord) -> None:
     store.begin_run(run)
     with pytest.raises(StoreError, match="this id is taken"):
         store.begin_run(run)
-    store.finish_run(run.id, "interrupted", ended=1767400500.0, note="SIGINT")
-    assert store.run("latest") == replace(run, status="interrupted", ended=1767400500.0, note="SIGINT")
+    store.finish_run(run.id, "interrupted", ended=1767400500.0)
+    assert store.run("latest") == replace(run, status="interrupted", ended=1767400500.0)
     with pytest.raises(StoreError, match="never begun"):
         store.finish_run("other", "done")
 
@@ -215,7 +216,7 @@ def test_values_hold_one_row_per_trial_and_direction(
     ]
     assert store.values(run.id, "lat_p99_ns")[0].value is None
     assert not list(store.values("other"))
-    assert len(store.trials(run.id, status="void")) == 2
+    assert [trial.status for trial in store.trials(run.id)].count("void") == 2
     assert [trial.workload for trial in store.trials(run.id, boot_id=torn)] == ["read", "randrw"]
     assert store.tallies()[run.id] == (1, 2, 0, 1, 6, 1, 6)
 
@@ -318,11 +319,7 @@ def test_the_outbox_holds_what_was_committed(store: Store, run: RunRecord, make_
     assert [(row.id, row.refused) for row in store.outbox.refused()] == [
         (waiting[3].id, 'field type conflict: "ratio"')
     ]
-    assert (
-        store.outbox.requeue(run.id) == 2
-    )  # the first boot and the verdict, not the board, which has no run
-    assert store.outbox.waiting() == waiting[:4]
-    assert store.outbox.requeue() == 1
+    assert store.outbox.requeue() == 3
     assert store.outbox.waiting() == waiting
 
 
