@@ -40,19 +40,18 @@ class BoardFacts:
 
     `flash_bytes` has what a flash of each variant puts on `flash_device`; 0 where nothing is written. Boards with the
     same `alone` measure in turn, and `at_once` of them are at work at the same time; those with the same `group` are
-    equal and share blocks. `write_rate` bounds what a run that is bound by time can write; default is the limit of an
-    HS400 bus.
+    equal and share blocks. `write_rate` bounds what a run that is bound by time can write.
     """
 
     name: str
     disk: str
+    boot_s: float
+    write_rate: float
     raw: ScratchArea | None = None
     files: ScratchArea | None = None
-    boot_s: float = 30.0
     flash_method: str = "netboot"
     flash_device: str = ""
     flash_bytes: Mapping[str, int] = field(default_factory=dict)
-    write_rate: float = 400e6
     alone: str | None = None
     at_once: int | None = None
     group: str = ""

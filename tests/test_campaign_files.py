@@ -19,7 +19,7 @@ def load(name):
 
 def doubts(name):
     campaign, area = load(name), ScratchArea("x", 2**40)
-    made = plan(campaign, [BoardFacts(board, "", area, area) for board in campaign.boards], seed=1)
+    made = plan(campaign, [BoardFacts(board, "", 30, 400e6, area, area) for board in campaign.boards], seed=1)
     return {finding.lint.code for finding in made.findings}
 
 

@@ -13,11 +13,11 @@ CAMPAIGNS = sorted((Path(__file__).parents[2] / "envs/campaigns").glob("*.yaml")
 AREA = ScratchArea("scratch.raw (partition 1)", 2**34)
 
 
-def rendered(path, *, terminal=False, width=80, **facts):
+def rendered(path, *, terminal=False, width=80, write_rate=400e6):
     campaign = load_campaign(path)
     board = BoardFacts(
-        "virt-rk3568", "SD behind 0000:00:03.0", AREA, AREA, 20, "uboot-write", "virtio 0",
-        dict.fromkeys(campaign.variants, 60 * 2**20), **facts,
+        "virt-rk3568", "SD behind 0000:00:03.0", 20, write_rate, AREA, AREA, "uboot-write", "virtio 0",
+        dict.fromkeys(campaign.variants, 60 * 2**20),
     )  # fmt: skip
     out = io.StringIO()
     render_plan(plan(campaign, [board], seed=1), Console(file=out, force_terminal=terminal, width=width))
@@ -74,7 +74,7 @@ def test_looks_noise_and_boots_needed_are_said(tmp_path):
         "workloads:\n- {tool: dd, rw: write, bs: 1M, size: 8M}\n- {tool: dd, rw: read, bs: 1M, size: 8M, band: measured}\n"
     )
     found = Calibration("aa1", 1.8e9, "SD\x1b (0x01)", {("bw_bytes", "write"): Noise(0.03, 10, 12)})
-    board = BoardFacts("b", "SD", AREA, AREA, 20, "netboot")
+    board = BoardFacts("b", "SD", 20, 400e6, AREA, AREA, "netboot")
     out = io.StringIO()
     known = {"b": {"dd-write-1M": found, "dd-read-1M": found}}
     made = plan(load_campaign(path), [board], seed=1, calibrations=known)
