@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from farm import paths
 from farm.errors import BoardError, UserError
+from farm.virtual import images
 from farm.virtual.machine import FIRMWARE, TFTP_DIR, VirtualBoard
 from farm.virtual.state import CONTROL_SOCKET, HELD, LabState, lab_directory, start_time
 
@@ -61,11 +61,6 @@ class BoardStatus:
     tftp: Path
 
 
-def images_directory() -> Path:
-    """Where guest images are, by the names `arm64/debian-6.12/Image` and so on."""
-    return paths.cache() / "images"
-
-
 def up(boards: Mapping[str, VirtualBoard], home: Path) -> Lab:
     """Have a lab in `home` with at least these boards, all as they were left; a running lab is used.
 
@@ -89,7 +84,7 @@ def up(boards: Mapping[str, VirtualBoard], home: Path) -> Lab:
     directory = lab_directory(home)
     state = LabState.read(directory) or _start(directory, home)
     _ask(directory, {"add": {name: board.model_dump() for name, board in boards.items()}})
-    return Lab(directory, images_directory(), state.pdu, state.network, state.pid)
+    return Lab(directory, images.directory(), state.pdu, state.network, state.pid)
 
 
 def down(home: Path) -> bool:
@@ -140,7 +135,7 @@ def environment(home: Path) -> dict[str, str]:
     state = LabState.read(directory)
     if state is None:
         raise BoardError(f"no virtual lab runs in {home}; start it with: farm virtual up")
-    return Lab(directory, images_directory(), state.pdu, state.network, state.pid).environment()
+    return Lab(directory, images.directory(), state.pdu, state.network, state.pid).environment()
 
 
 def _start(directory: Path, home: Path) -> LabState:
