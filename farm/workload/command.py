@@ -5,11 +5,9 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from farm.workload.model import Workload
+from farm.workload.model import CRAWL, Workload
 
 MIB = 1024 * 1024
-# Conditioning writes at least this fast, or the card is broken (a posted crawl was 1.7 MB/s).
-_CRAWL = 1_000_000
 # Random, not zero: a controller or file system may hold zeros as unmapped, compressed or deduplicated, and reading
 # them back would never touch flash.
 _SOURCE = "/dev/urandom"
@@ -68,7 +66,7 @@ def prepare(w: Workload, target: str) -> tuple[str, ...]:
 def prepare_timeout(w: Workload) -> float:
     """Seconds after which `prepare` counts as hanging."""
     fills = w.conditioning.prefill or (w.target == "file" and not w.writes)
-    return 120 + w.conditioning.idle_s + (w.needed_bytes / _CRAWL if fills else 0)
+    return 120 + w.conditioning.idle_s + (w.needed_bytes / CRAWL if fills else 0)
 
 
 def _stamp(target: str) -> str:

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from farm.quantity import Band, Duration, Size, duration, parse_size, short_size
 
-# Slower than any card that still works (a posted crawl was 1.7 MB/s); only deadlines are made of it.
-_CRAWL = 1_000_000
+CRAWL = 1_000_000
+"""Bytes/second, slower than any card that still works (a posted crawl was 1.7 MB/s); only deadlines are made of it."""
 # Runs shorter than this are start-up cost and clock resolution (busybox `time` and /proc/uptime step by 10 ms).
 _FLOOR_S = 0.1
 
@@ -131,7 +131,7 @@ class FioWorkload(_Common):
             over = _FLUSH_S if cached else _OVER_S
             return max(_FLOOR_S, 0.9 * duration(runtime)), duration(runtime) + ramp + over
         total = parse_size(data["size"]) * int(data.get("numjobs", 1))
-        longest = total / _CRAWL + ramp + 60
+        longest = total / CRAWL + ramp + 60
         return _FLOOR_S, min(longest, duration(runtime) + ramp + 60) if runtime is not None else longest
 
     @model_validator(mode="after")
@@ -224,7 +224,7 @@ class DdWorkload(_Common):
         except (ValueError, KeyError, ArithmeticError):
             pass  # the fields say what is wrong with it
         data = _drop_caches(data, data.get("direct") is not True)
-        return _deadlines(data, lambda found: (_FLOOR_S, parse_size(found["size"]) / _CRAWL + 60))
+        return _deadlines(data, lambda found: (_FLOOR_S, parse_size(found["size"]) / CRAWL + 60))
 
     @model_validator(mode="after")
     def _fits(self) -> DdWorkload:
