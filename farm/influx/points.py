@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from farm.influx.line import Value, head, line, tail
 from farm.quantity import parse_size, short_size
-from farm.store.labels import card_of
+from farm.store.labels import card_of, release_of
 from farm.store.records import RunRecord, StoredBoot, StoredTrial, Tally
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ Tags = dict[str, str | None]
 _OPTION = re.compile(r"--(rw|bs|iodepth|numjobs)=([\w.]+)")
 _DD = re.compile(r"(?:^|[\s;(])dd((?:\s{1,3}[a-z]+=[^\s;)]*)+)")
 _DD_OPERAND = re.compile(r"([a-z]+)=([^\s;)]*)")
-_RELEASE = re.compile(r"Linux version (\S{1,80})")
 _SCORES = {"slower": -1.0, "faster": 1.0, "same": 0.0}
 _IMPORTED_STEP_MS = 1000
 # Names that a fact may not take: a field beside a tag of the same name cannot be asked for, `time` is refused.
@@ -250,7 +249,6 @@ def _trial_lines(run: RunRecord, boot: StoredBoot, trial: StoredTrial, tags: Tag
 
 def _boot_fields(run: RunRecord, boot: StoredBoot) -> dict[str, Value]:
     banner = _text(boot.facts.get("banner")) or _text(boot.flash.get("banner")) or ""
-    release = _RELEASE.search(banner)
     fields: dict[str, Value] = {} if run.settings.get("imported") else _flat(boot.facts)
     fields |= _flat({f"flash.{name}": value for name, value in boot.flash.items() if name != "banner"})
     fields |= {
@@ -262,7 +260,7 @@ def _boot_fields(run: RunRecord, boot: StoredBoot) -> dict[str, Value]:
         "seconds": boot.ended - boot.started,
         "reason": boot.reason or None,
         "commit": _of(run.settings.get("commits"), boot.variant),
-        "kernel": release[1] if release else None,
+        "kernel": release_of(banner) or None,
         "banner": banner or None,
         "events": len(boot.events),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
@@ -12,10 +11,8 @@ import numpy as np
 from farm.analysis.trend import Key, Night, Series
 from farm.report.series import by_board
 from farm.store.db import Store
-from farm.store.labels import card_of
+from farm.store.labels import card_of, release_of
 from farm.store.records import RunRecord, StoredBoot
-
-_RELEASE = re.compile(r"Linux version (\S{1,80})")
 
 
 def nightly(
@@ -65,7 +62,7 @@ def nightly(
 
 
 def _night(run: RunRecord, boot: StoredBoot, value: float) -> Night:
-    release = _RELEASE.search(str(boot.facts.get("banner", "")))
+    release = release_of(str(boot.facts.get("banner", "")))
     commits: Any = run.settings.get("commits")
     commit = commits.get(boot.variant, "") if isinstance(commits, Mapping) else ""
-    return Night(run.id, run.started, value, release[1] if release else "", str(commit))
+    return Night(run.id, run.started, value, release, str(commit))
