@@ -15,7 +15,7 @@ from rich.console import Console
 
 from farm import __version__, interrupt
 from farm.errors import BoardError, FarmError, StoreError, UserError, said_of_system
-from farm.paths import home
+from farm.paths import database, home
 
 app = typer.Typer(
     help="farm: does this kernel change make eMMC/SD storage faster or slower, on which board and card?",
@@ -108,7 +108,7 @@ def _print(text: str) -> None:
 
 
 def _database() -> Path:
-    return home() / "farm.db"
+    return database(home())
 
 
 @app.command(epilog="Example: farm plan envs/campaigns/readahead.yaml --board board=rk3568 --count 3")

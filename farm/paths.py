@@ -17,6 +17,11 @@ def home() -> Path:
     return Path(os.environ.get("FARM_HOME") or ".farm").absolute()
 
 
+def database(directory: Path) -> Path:
+    """The results of the home `directory`."""
+    return directory / "farm.db"
+
+
 def cache() -> Path:
     """Directory of what can be built again: `FARM_CACHE`, else `farm` in the XDG cache directory."""
     if named := os.environ.get("FARM_CACHE"):

@@ -12,6 +12,7 @@ from farm.fleet import boards as fleet
 from farm.fleet import busy, coordinator, health, places
 from farm.fleet.env import BoardEnv
 from farm.fleet.places import Place
+from farm.paths import database
 from farm.store.db import Store
 from farm.virtual import lab
 
@@ -53,8 +54,8 @@ def rows(home: Path, names: Sequence[str] | None = None, address: str | None = N
     virtual_address = coordinator.running(home)
     known = {one: _places(one) for one in {address, virtual_address} if one}
     up = {one.name for one in lab.status(home)}
-    database = home / "farm.db"
-    store = Store.open(database) if database.exists() else None
+    path = database(home)
+    store = Store.open(path) if path.exists() else None
     found = []
     try:
         boots = store.health.good_boots() if store else {}

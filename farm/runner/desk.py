@@ -19,6 +19,7 @@ from farm.board.strategy import FarmStrategy, Status, cause, explain
 from farm.campaign import Campaign, Variant
 from farm.errors import FarmError, UserError
 from farm.fleet.env import BoardEnv
+from farm.paths import database
 from farm.runner.boot import BootRunner, as_failed
 from farm.runner.controller import of_boards
 from farm.runner.task import Task, make_bundle
@@ -251,7 +252,7 @@ class Desk:
         variants = self._variants or (variant,)
         # the golden image is one by itself, unless a test names another
         baseline = max(variants, key=lambda one: (one.baseline, one is not GOLDEN)).name
-        store = Store.open(self.home / "farm.db", create=True)
+        store = Store.open(database(self.home), create=True)
         store.begin_run(
             RunRecord(
                 id=self.run,

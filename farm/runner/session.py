@@ -17,7 +17,7 @@ from farm.fleet import boards as fleet
 from farm.fleet import choice, coordinator
 from farm.fleet.crew import Crew
 from farm.influx.config import load_config
-from farm.paths import home
+from farm.paths import database, home
 from farm.plan import Plan
 from farm.report.calibration import measured_bands, newest
 from farm.runner import controller
@@ -61,11 +61,11 @@ def run_campaign(
     asked = list(boards or campaign.boards)
     if count is None and not boards:
         count = campaign.count
-    database = home() / "farm.db"
-    with _ended_by_sigterm(), _exported(database, err) as nudge:
-        session = _Session(database, start, wait_s, check, through, out, err, nudge)
+    path = database(home())
+    with _ended_by_sigterm(), _exported(path, err) as nudge:
+        session = _Session(path, start, wait_s, check, through, out, err, nudge)
         if resume is not None:
-            with Store.open(database) as store:
+            with Store.open(path) as store:
                 resume, settings = _going_on(store, campaign, resume, purpose)
             if not boards:
                 asked, count = settings.get("asked", asked), settings.get("count", count)
@@ -82,10 +82,10 @@ def run_campaign(
                 code = code or (again.exit_code if again else 0)
         from farm.runner.conclude import conclude  # numpy and scipy, when no board is at work any more
 
-        with Store.open(database) as store:
+        with Store.open(path) as store:
             said = conclude(store, outcomes[0].run_id, out, purpose.fail_on)
     lines = [f"run:      {one.run_id} ({one.status})" for one in outcomes]
-    lines += [f"database: {database}"]
+    lines += [f"database: {path}"]
     lines += [f"logs:     {home() / 'logs' / one.run_id}" for one in outcomes]
     if said:
         lines.append(said)
