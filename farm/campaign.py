@@ -340,7 +340,7 @@ def load_campaign(path: Path | str) -> Campaign:
 def _check_variants(document: Document, variants: Mapping[str, Variant]) -> None:
     wrong = []
     for name, variant in variants.items():
-        if not re.fullmatch(NAME, name) or name.endswith("\n"):
+        if not re.fullmatch(NAME, name):
             said = "is no name of a variant; use up to 64 letters, digits, '.', '_' and '-'"
             wrong.append(document.complain(said, "variants", name))
         if variant.name:

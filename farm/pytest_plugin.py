@@ -136,7 +136,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _variant(item: pytest.Item, marker: pytest.Mark | None) -> Variant:
     """The variant that a marker names; the golden image where there is none. Raises UserError."""
     from farm import yamlfile
-    from farm.campaign import Variant
+    from farm.campaign import NAME, Variant
     from farm.errors import UserError
     from farm.runner.desk import GOLDEN
     from farm.yamlfile import Document
@@ -144,11 +144,7 @@ def _variant(item: pytest.Item, marker: pytest.Mark | None) -> Variant:
     if marker is None:
         return GOLDEN
     path, line = _place(item)
-    if (
-        len(marker.args) != 1
-        or not isinstance(marker.args[0], str)
-        or not re.fullmatch(_NAME, marker.args[0])
-    ):
+    if len(marker.args) != 1 or not isinstance(marker.args[0], str) or not re.fullmatch(NAME, marker.args[0]):
         raise UserError(
             "farm_variant takes one name of letters, digits, '.', '_' and '-', and then keys of a variant",
             file=path,
@@ -163,9 +159,6 @@ def _variant(item: pytest.Item, marker: pytest.Mark | None) -> Variant:
         )
     document = Document(path=path, text="", data=None, lines={(): line})
     return yamlfile.validate(document, Variant, {**marker.kwargs, "name": marker.args[0]}, ("farm_variant",))
-
-
-_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 def _place(item: pytest.Item) -> tuple[Path, int]:
