@@ -241,13 +241,6 @@ def _table_rw(sample: Measurement) -> str | None:
 
 
 def _trial(workload: str, sample: Measurement, command: Posted | None, now: float) -> TrialRecord:
-    metrics: list[tuple[str, float | None]] = [
-        ("bw_bytes", sample.bw_bytes),
-        ("iops", sample.iops),
-        ("seconds", sample.seconds),
-        ("bytes", sample.bytes),
-        *((f"lat_{name}_ns", value) for name, value in sample.lat_ns.items()),
-    ]
     options = sample.extra.get("job_options")
     if command is not None:
         doubts = doubts_of(command, bytes_moved=sample.bytes)
@@ -264,9 +257,7 @@ def _trial(workload: str, sample: Measurement, command: Posted | None, now: floa
         started=now,
         seconds=sample.seconds or 0.0,
         samples=tuple(
-            SampleRecord(sample.rw or "", metric, float(value))
-            for metric, value in metrics
-            if value is not None
+            SampleRecord(sample.rw or "", metric, value) for metric, value in sample.metrics().items()
         ),
         facts=facts,
     )

@@ -28,6 +28,17 @@ class Measurement:
     lat_ns: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, object] = field(default_factory=dict)
 
+    def metrics(self) -> dict[str, float]:
+        """What is known, by the names that metrics have in the store."""
+        known = {
+            "bw_bytes": self.bw_bytes,
+            "iops": self.iops,
+            "seconds": self.seconds,
+            "bytes": self.bytes,
+            **{f"lat_{name}_ns": value for name, value in self.lat_ns.items()},
+        }
+        return {metric: float(value) for metric, value in known.items() if value is not None}
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -23,19 +23,11 @@ class Judgement:
 
 
 def _samples(measured: Iterable[Measurement]) -> tuple[SampleRecord, ...]:
-    found = []
-    for one in measured:
-        rw = one.rw or ""
-        for metric, value in (
-            ("bw_bytes", one.bw_bytes),
-            ("iops", one.iops),
-            ("seconds", one.seconds),
-            ("bytes", one.bytes),
-        ):
-            if value is not None:
-                found.append(SampleRecord(rw, metric, float(value)))
-        found += [SampleRecord(rw, f"lat_{name}_ns", float(value)) for name, value in one.lat_ns.items()]
-    return tuple(found)
+    return tuple(
+        SampleRecord(one.rw or "", metric, value)
+        for one in measured
+        for metric, value in one.metrics().items()
+    )
 
 
 def _parse(workload: Workload, text: str) -> Parsed:
