@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+SECTOR = 512
+"""Bytes of a sector, as Linux, partition tables and EXT_CSD count them, whatever the disk works with."""
+
 
 def format_size(value: float) -> str:
     """Bytes for people, 1024-based with the unit printed: `64 MiB`."""

@@ -9,9 +9,9 @@ from importlib import resources
 
 from farm.board.batch import Wire, capture
 from farm.errors import BoardError
-from farm.fleet.env import SECTOR
 from farm.parse.extcsd import parse_extcsd
 from farm.parse.ios import parse_ios
+from farm.units import SECTOR
 
 Fact = str | int | float | None
 

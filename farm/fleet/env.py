@@ -14,9 +14,8 @@ from farm import bootargs, yamlfile
 from farm.errors import UserError
 from farm.paths import stamp
 from farm.quantity import Size, overlapping
+from farm.units import SECTOR
 from farm.virtual.machine import VirtualBoard
-
-SECTOR = 512
 
 
 class _Block(BaseModel):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from farm.parse.clean import clean
 from farm.parse.measurement import Findings
+from farm.units import SECTOR
 
 _TEXT_HEAD = re.compile(r"Extended CSD rev\s(1\.\d)\s\(MMC\s([\d.]{1,6})\)")
 _FIELD = re.compile(
@@ -20,7 +21,6 @@ _FIELD = re.compile(
 _CACHE = re.compile(r"\[CACHE_SIZE\]\s+is\s+(\d{1,12})\s+KiB")
 _FIRMWARE = re.compile(r"eMMC Firmware Version:[ \t]?([!-~]{1,16})")
 _REVISIONS = {0: "4.0", 1: "4.1", 2: "4.2", 3: "4.3", 5: "4.41", 6: "4.5", 7: "5.0", 8: "5.1"}
-_SECTOR = 512
 # name -> (first byte, length), little endian
 _OFFSETS = {
     "CMDQ_MODE_EN": (15, 1), "CACHE_CTRL": (33, 1), "BKOPS_EN": (163, 1), "WR_REL_SET": (167, 1), "BUS_WIDTH": (183, 1),
@@ -140,7 +140,7 @@ def _known(
         cache_bytes=cache_bytes,
         cache_on=flag("CACHE_CTRL"),
         sectors=sectors,
-        size_bytes=None if sectors is None else sectors * _SECTOR,
+        size_bytes=None if sectors is None else sectors * SECTOR,
         cmdq_support=flag("CMDQ_SUPPORT"),
         cmdq_depth=cmdq_depth,
         cmdq_enabled=flag("CMDQ_MODE_EN"),

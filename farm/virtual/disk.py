@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from farm.errors import BoardError
+from farm.units import SECTOR
 from farm.virtual.machine import CARD_FILE, FLASH_FILE, MIB, Card, Partition, VirtualBoard
 
-SECTOR = 512
 _TYPES = {"blank": 0xDA, "ext2": 0x83, "ext4": 0x83}  # 0xda: "non-FS data"
 
 

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from farm.quantity import Size, overlapping
-from farm.units import format_size
+from farm.units import SECTOR, format_size
 
 Content = Literal["blank", "ext2", "ext4"]
 
@@ -111,8 +111,8 @@ class FlashRange(_Model):
     @field_validator("start", "size")
     @classmethod
     def _whole_sectors(cls, value: int) -> int:
-        if value % 512:
-            raise ValueError(f"{value} is not a multiple of 512 bytes")
+        if value % SECTOR:
+            raise ValueError(f"{value} is not a multiple of {SECTOR} bytes")
         return value
 
 

@@ -19,7 +19,8 @@ from farm.board.flash import tool
 from farm.board.flash.method import FlashReport, Ports
 from farm.board.flash.slots import Slots
 from farm.board.flash.uboot import error
-from farm.fleet.env import SECTOR, Rockusb
+from farm.fleet.env import Rockusb
+from farm.units import SECTOR
 
 
 class RockusbMethod:

@@ -16,7 +16,8 @@ from farm.board.flash import tool
 from farm.board.flash.method import FlashReport, Ports
 from farm.board.flash.slots import Slots
 from farm.board.flash.uboot import error
-from farm.fleet.env import SECTOR, SdMux
+from farm.fleet.env import SdMux
+from farm.units import SECTOR
 
 _MEDIUM_S = 15.0
 

@@ -6,7 +6,8 @@ from farm.board.bundle import Bundle, Part
 from farm.board.flash import uboot
 from farm.board.flash.method import Ports
 from farm.errors import UserError
-from farm.fleet.env import SECTOR, Rockusb, SdMux, Slot, UBootWrite
+from farm.fleet.env import Rockusb, SdMux, Slot, UBootWrite
+from farm.units import SECTOR
 
 
 class Slots:

@@ -9,7 +9,8 @@ from farm.board.bundle import Bundle
 from farm.board.flash import uboot
 from farm.board.flash.method import FlashReport, Ports
 from farm.board.flash.slots import Slots
-from farm.fleet.env import SECTOR, UBootWrite
+from farm.fleet.env import UBootWrite
+from farm.units import SECTOR
 
 
 class UBootWriteMethod:
