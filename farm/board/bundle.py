@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from farm import cpio
 from farm.board.kernel_image import banner
 from farm.errors import UserError
 from farm.paths import stamp
@@ -75,15 +76,6 @@ def _part(name: str, path: Path) -> Part:
     return Part(name, path, content.size, content.crc32)
 
 
-def _cpio_entry(name: str, mode: int, data: bytes = b"", *, links: int = 1) -> bytes:
-    """One entry in the `newc` format (Documentation/driver-api/early-userspace/buffer-format.rst)."""
-    raw = name.encode() + b"\0"
-    fields = (0, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(raw), 0)
-    head = b"070701" + b"".join(b"%08X" % field for field in fields) + raw
-    head += b"\0" * (-len(head) % 4)
-    return head + data + b"\0" * (-len(data) % 4)
-
-
 def _tar_as_cpio(path: Path) -> Iterator[bytes]:
     try:
         with tarfile.open(path) as tar:
@@ -92,15 +84,15 @@ def _tar_as_cpio(path: Path) -> Iterator[bytes]:
                 if name in (".", "") or name.startswith(".."):
                     continue
                 if member.isdir():
-                    yield _cpio_entry(name, stat.S_IFDIR | member.mode, links=2)
+                    yield cpio.entry(name, stat.S_IFDIR | member.mode, links=2)
                 elif member.issym():
-                    yield _cpio_entry(name, stat.S_IFLNK | 0o777, member.linkname.encode())
+                    yield cpio.entry(name, stat.S_IFLNK | 0o777, member.linkname.encode())
                 elif member.isfile():
                     stream = tar.extractfile(member)
-                    yield _cpio_entry(name, stat.S_IFREG | member.mode, stream.read() if stream else b"")
+                    yield cpio.entry(name, stat.S_IFREG | member.mode, stream.read() if stream else b"")
     except (tarfile.TarError, OSError, EOFError, zlib.error) as problem:
         raise UserError(f"is not a tarball of modules ({problem})", file=path) from None
-    yield _cpio_entry("TRAILER!!!", 0)
+    yield cpio.TRAILER
 
 
 def _with_modules(initrd: Path, modules: Path, work: Path) -> Path:

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from farm.cpio import Cpio
 from farm.errors import BoardError
 from farm.virtual import apt
-from farm.virtual.cpio import Cpio
 from farm.virtual.elf import module_depends
 
 IMAGE = "Image"

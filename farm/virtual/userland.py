@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from farm.cpio import Cpio
 from farm.errors import BoardError
 from farm.virtual import apt
-from farm.virtual.cpio import Cpio
 from farm.virtual.elf import Elf
 from farm.virtual.stub import stub_library
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from farm.cpio import Cpio
 from farm.virtual import images
-from farm.virtual.cpio import Cpio
 from farm.virtual.machine import VirtualBoard
 from farm.virtual.recipes import needed_by
 from farm.virtual.userland import INIT, INITRD, UserlandRecipe, guest_file

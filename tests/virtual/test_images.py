@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from farm.campaign import load_campaign
+from farm.cpio import Cpio
 from farm.errors import BoardError
 from farm.fleet import boards
 from farm.runner.planning import images_of
 from farm.virtual import apt, images, recipes
-from farm.virtual.cpio import Cpio
 from farm.virtual.elf import Elf, module_depends
 from farm.virtual.kernel import KernelRecipe
 from farm.virtual.machine import VirtualBoard

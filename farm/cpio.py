@@ -7,6 +7,26 @@ import stat
 from pathlib import Path
 
 
+def entry(
+    name: str,
+    mode: int,
+    content: bytes = b"",
+    *,
+    number: int = 0,
+    links: int = 1,
+    device: tuple[int, int] = (0, 0),
+) -> bytes:
+    """One entry; `number` is its inode. An archive is entries, and `TRAILER` behind them."""
+    encoded = name.encode() + b"\0"
+    # ino, mode, uid, gid, nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor, namesize, check
+    fields = (number, mode, 0, 0, links, 0, len(content), 0, 0, *device, len(encoded), 0)
+    head = b"070701" + b"".join(b"%08X" % field for field in fields) + encoded
+    return head + bytes(-len(head) % 4) + content + bytes(-len(content) % 4)
+
+
+TRAILER = entry("TRAILER!!!", 0)
+
+
 class Cpio:
     """An archive in memory; parents of what is added are made by themselves. The same content gives the same bytes."""
 
@@ -33,8 +53,7 @@ class Cpio:
 
     def write(self, path: Path) -> None:
         """Write the archive gzip-compressed, padded to four bytes so that another may follow in one initrd."""
-        parts = [*self._parts, self._entry("TRAILER!!!", 0, b"", (0, 0))]
-        packed = gzip.compress(b"".join(parts), compresslevel=9, mtime=0)
+        packed = gzip.compress(b"".join([*self._parts, TRAILER]), compresslevel=9, mtime=0)
         path.write_bytes(packed + bytes(-len(packed) % 4))
 
     def _add(self, name: str, mode: int, content: bytes = b"", device: tuple[int, int] = (0, 0)) -> None:
@@ -42,11 +61,4 @@ class Cpio:
         if parent:
             self.directory(parent)
         self._seen.add(name)
-        self._parts.append(self._entry(name, mode, content, device))
-
-    def _entry(self, name: str, mode: int, content: bytes, device: tuple[int, int]) -> bytes:
-        encoded = name.encode() + b"\0"
-        # ino, mode, uid, gid, nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor, namesize, check
-        fields = (len(self._parts) + 1, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(encoded), 0)
-        head = b"070701" + b"".join(b"%08x" % field for field in fields) + encoded
-        return head + bytes(-len(head) % 4) + content + bytes(-len(content) % 4)
+        self._parts.append(entry(name, mode, content, number=len(self._parts) + 1, device=device))
