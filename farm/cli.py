@@ -70,10 +70,20 @@ Boards = Annotated[
 Count = Annotated[
     int | None, typer.Option(min=1, help="How many boards of a tag to take; default is all that are free.")
 ]
+
+
+def _address(text: str | None) -> str | None:
+    if text is not None and not text.strip():  # a variable that is not set must not bypass the coordinator
+        raise UserError("--coordinator: is empty; give HOST:PORT, or leave it out for boards of this machine")
+    return text
+
+
 Through = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT", help="Take boards from labgrid's coordinator; `lab` is the virtual lab's own."
+        metavar="HOST:PORT",
+        callback=_address,
+        help="Take boards from labgrid's coordinator; `lab` is the virtual lab's own.",
     ),
 ]
 Seed = Annotated[
@@ -347,6 +357,8 @@ def report(
     from farm.report import study as studies
     from farm.store.db import Store
 
+    if output.resolve() == _database().resolve():
+        raise UserError("is the database of the results; give another file", file=output)
     with Store.open(_database()) as store:
         study = studies.study(store, run)
         text = html.page(study, studies.latencies(store, study))

@@ -258,6 +258,25 @@ def test_a_slot_that_cannot_hold_what_is_flashed_is_said_before_power_is_touched
     assert str(wrong.value).startswith(f"{env}: farm.flash.{said}")
 
 
+def test_a_report_does_not_take_the_place_of_the_results(farm: Farm) -> None:
+    database = imported(farm)
+    before = database.read_bytes()
+    (farm.folder / "link.html").symlink_to(database)
+    for output in (database, "home/farm.db", "link.html"):
+        said = farm.complaint(2, "report", "posted", "-o", output)
+        assert said == f"farm: {output}: is the database of the results; give another file"
+    assert database.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("run", READAHEAD), ("check", "virt-rk3568")])
+def test_a_coordinator_that_is_named_by_an_empty_variable_is_not_passed_over(
+    farm: Farm, words: tuple[object, ...]
+) -> None:
+    assert farm.complaint(2, *words, "--coordinator", "") == (
+        "farm: --coordinator: is empty; give HOST:PORT, or leave it out for boards of this machine"
+    )
+
+
 def test_a_page_for_standard_output_is_utf8_in_any_locale(
     farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
