@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from farm.board import proof
+from farm.board import proof, ssh
 from farm.board.batch import capture
 from farm.board.console import ConsoleWire
 from farm.board.facts import Fact, Facts, ask
@@ -53,6 +53,8 @@ def open_strategy(board: BoardEnv) -> FarmStrategy:
         raise UserError(
             f"labgrid refuses it: {said}", file=board.path, key=f"targets.{board.target}"
         ) from problem
+    if strategy.ssh is not None:
+        ssh.check(strategy.ssh, board.path, f"targets.{board.target}")
     return strategy
 
 
