@@ -102,6 +102,25 @@ def test_a_run_that_farm_measured_takes_no_imports(farm: Farm) -> None:
     )
 
 
+def test_a_posted_sample_counts_once(farm: Farm) -> None:
+    database = imported(farm)
+    said = farm.complaint(
+        2, "import", "--as", "before", "--board", "rk3568", "--run", "posted", "--samples", "2", LOG
+    )
+    assert said.endswith(
+        "run posted has this sample already for before on rk3568; choose others with --samples, or another --as"
+    )
+    assert (
+        farm("import", "--as", "after", "--board", "rk3568", "--run", "posted", "--samples", "2", LOG).code
+        == 0
+    )
+    with sqlite3.connect(database) as db:
+        found = db.execute(
+            "SELECT variant, count(*) FROM boot JOIN trial ON boot_id = boot.id GROUP BY variant"
+        ).fetchall()
+    assert found == [("after", 1), ("before", 2)]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
