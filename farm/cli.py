@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -70,10 +71,20 @@ Boards = Annotated[
 Count = Annotated[
     int | None, typer.Option(min=1, help="How many boards of a tag to take; default is all that are free.")
 ]
+
+
+def _address(text: str | None) -> str | None:
+    if text is not None and not text.strip():  # a variable that is not set must not bypass the coordinator
+        raise UserError("--coordinator: is empty; give HOST:PORT, or leave it out for boards of this machine")
+    return text
+
+
 Through = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT", help="Take boards from labgrid's coordinator; `lab` is the virtual lab's own."
+        metavar="HOST:PORT",
+        callback=_address,
+        help="Take boards from labgrid's coordinator; `lab` is the virtual lab's own.",
     ),
 ]
 Seed = Annotated[
@@ -349,6 +360,8 @@ def report(
     from farm.report import study as studies
     from farm.store.db import Store
 
+    if output.resolve() == _database().resolve():
+        raise UserError("is the database of the results; give another file", file=output)
     with Store.open(_database()) as store:
         study = studies.study(store, run)
         text = html.page(study, studies.latencies(store, study))
@@ -709,6 +722,9 @@ def main() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by who started farm, as `farm runs >&-` does
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # a name that the terminal has no signs for, as on stderr
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             interrupt.in_order()

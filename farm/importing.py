@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -99,8 +100,24 @@ def import_files(
     for name, data in files:
         text = decode(data)
         boots += boots_of(run_id, source, name, text, first=_next_index(there, boots, source.board), now=now)
+    _refuse_again(run_id, [*there, *boots])
     store.import_samples(run, boots)
     return sum(len(boot.trials) for boot in boots)
+
+
+def _refuse_again(run_id: str, boots: Iterable[StoredBoot | BootRecord]) -> None:
+    """Raise UserError where a sample of one text would count twice for a variant of a board."""
+    had: set[tuple[str, str, str, int]] = set()
+    for boot in boots:
+        digest = str(boot.facts.get("text_sha256"))
+        new = {(boot.board, boot.variant, digest, number) for number in boot.facts.get("text_samples", ())}
+        if had & new:
+            raise UserError(
+                f"run {run_id} has this sample already for {boot.variant} on {boot.board}; choose others with "
+                "--samples, or another --as",
+                file=boot.facts.get("file"),
+            )
+        had |= new
 
 
 def _next_index(there: Sequence[StoredBoot], new: Sequence[BootRecord], board: str) -> int:
@@ -112,11 +129,12 @@ def boots_of(
 ) -> list[BootRecord]:
     """The boots of one file: the n-th repeat of every workload goes to the n-th of them. Raises UserError if none."""
     parsed = parse_any(text)
-    samples = [
-        one
+    numbered = [
+        (number, one)
         for number, one in enumerate(parsed.samples, 1)
         if source.numbers is None or number in source.numbers
     ]
+    samples = [one for _, one in numbered]
     if not samples:
         why = "; ".join(problem.message for problem in parsed.problems[:3])
         if parsed.samples:
@@ -124,23 +142,25 @@ def boots_of(
         raise UserError(f"holds no usable measurement ({why or 'nothing that farm knows'})", file=name)
     posted = list(commands(clean(text)))
     pairs = list(zip(samples, _matched(samples, parsed.samples, posted), strict=True))
-    repeats: dict[str, list[TrialRecord]] = {}
-    for sample, command in pairs:
+    repeats: dict[str, list[tuple[int, TrialRecord]]] = {}
+    for (number, _), (sample, command) in zip(numbered, pairs, strict=True):
         workload = source.workload or workload_name(sample)
         trials = repeats.setdefault(workload, [])
-        trials.append(_trial(workload, sample, command, now))
-    facts = {**facts_of(parsed), "file": plain(name)}
+        trials.append((number, _trial(workload, sample, command, now)))
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    facts = {**facts_of(parsed), "file": plain(name), "text_sha256": digest}
     facts |= {key: value for key, value in (("card.name", source.card), ("soc", source.soc)) if value}
     raw = {"out": text.encode("utf-8", "replace")[:MAX_KEPT]}
     found = []
     for number in range(max(len(trials) for trials in repeats.values())):
-        own = [trials[number] for trials in repeats.values() if number < len(trials)]
+        taken = [trials[number] for trials in repeats.values() if number < len(trials)]
+        own = [trial for _, trial in taken]
         if number == 0:
             own[0] = TrialRecord(**{**vars(own[0]), "raw": raw})
         found.append(
             BootRecord(
                 run_id, source.board, first + number, 0, source.variant, 0, "ok", "", now, now,
-                facts=facts, trials=tuple(own),
+                facts=facts | {"text_samples": sorted(one for one, _ in taken)}, trials=tuple(own),
             )
         )  # fmt: skip
     return found

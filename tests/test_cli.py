@@ -102,6 +102,25 @@ def test_a_run_that_farm_measured_takes_no_imports(farm: Farm) -> None:
     )
 
 
+def test_a_posted_sample_counts_once(farm: Farm) -> None:
+    database = imported(farm)
+    said = farm.complaint(
+        2, "import", "--as", "before", "--board", "rk3568", "--run", "posted", "--samples", "2", LOG
+    )
+    assert said.endswith(
+        "run posted has this sample already for before on rk3568; choose others with --samples, or another --as"
+    )
+    assert (
+        farm("import", "--as", "after", "--board", "rk3568", "--run", "posted", "--samples", "2", LOG).code
+        == 0
+    )
+    with sqlite3.connect(database) as db:
+        found = db.execute(
+            "SELECT variant, count(*) FROM boot JOIN trial ON boot_id = boot.id GROUP BY variant"
+        ).fetchall()
+    assert found == [("after", 1), ("before", 2)]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -256,6 +275,43 @@ def test_a_slot_that_cannot_hold_what_is_flashed_is_said_before_power_is_touched
     with pytest.raises(UserError) as wrong:
         make_bundle(board, campaign, campaign.variants["ra128"], farm.home)
     assert str(wrong.value).startswith(f"{env}: farm.flash.{said}")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso8859-1"])
+def test_signs_that_standard_output_does_not_know_are_escaped(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    log = Path(os.fsdecode(os.fsencode(farm.folder) + b"/\xff.txt"))
+    log.write_bytes(LOG.read_bytes())
+    assert farm("import", "--as", "\u65e5\u672c", "--board", "b", "--run", "posted", LOG).code == 0
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    for words in (
+        ("import", log),
+        ("compare",),
+        ("compare", "--format", "markdown"),
+        ("compare", "--format", "mail"),
+    ):
+        done = farm.start(*words)
+        assert (done.code, done.err) == (0, ""), words
+
+
+def test_a_report_does_not_take_the_place_of_the_results(farm: Farm) -> None:
+    database = imported(farm)
+    before = database.read_bytes()
+    (farm.folder / "link.html").symlink_to(database)
+    for output in (database, "home/farm.db", "link.html"):
+        said = farm.complaint(2, "report", "posted", "-o", output)
+        assert said == f"farm: {output}: is the database of the results; give another file"
+    assert database.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("run", READAHEAD), ("check", "virt-rk3568")])
+def test_a_coordinator_that_is_named_by_an_empty_variable_is_not_passed_over(
+    farm: Farm, words: tuple[object, ...]
+) -> None:
+    assert farm.complaint(2, *words, "--coordinator", "") == (
+        "farm: --coordinator: is empty; give HOST:PORT, or leave it out for boards of this machine"
+    )
 
 
 def test_a_page_for_standard_output_is_utf8_in_any_locale(

@@ -28,7 +28,8 @@ from typing import Any
 
 from farm.board.batch import capture
 from farm.board.console import ConsoleWire
-from farm.errors import BoardError
+from farm.complaint import shown
+from farm.errors import BoardError, UserError
 
 # Which boot of which board this is, and who is asking.
 _WHO = 'read -r b </proc/sys/kernel/random/boot_id;echo "$b $(id -u)"'
@@ -58,6 +59,21 @@ _OPTIONS = {
 
 class NoSsh(Exception):
     """Why the board's shell cannot be had over SSH, as part of a sentence."""
+
+
+def check(driver: Any, file: Path, key: str) -> None:
+    """Raises UserError for what no connection can be made with, which else would cost each boot its patience."""
+    service = driver.networkservice
+    for name, right, wanted in (
+        ("address", re.fullmatch(r"[^\s-]\S*", service.address), "a host's name or address"),
+        ("port", type(service.port) is int and 0 < service.port < 65536, "a number from 1 to 65535"),
+    ):
+        if not right:
+            said = f"{shown(getattr(service, name))} is not {wanted}"
+            raise UserError(said, file=file, key=f"{key}.NetworkService.{name}")
+    if driver.keyfile and not Path(_keyfile(driver)).is_file():
+        said = f"there is no file {_keyfile(driver)}; give the path of a private key"
+        raise UserError(said, file=file, key=f"{key}.SSHDriver.keyfile")
 
 
 def connect(driver: Any, serial: ConsoleWire, timeout_s: float) -> SshWire:
@@ -113,8 +129,7 @@ def argv(driver: Any, command: str, seconds: float) -> list[str]:
         options["NumberOfPasswordPrompts"] = "1"
     key: list[str] = []
     if driver.keyfile:
-        env = driver.target.env
-        key = ["-i", env.config.resolve_path(driver.keyfile) if env else driver.keyfile]
+        key = ["-i", _keyfile(driver)]
         options["IdentitiesOnly"] = "yes"
     return [
         # killed by the kernel when this process ends, however that ends
@@ -124,6 +139,11 @@ def argv(driver: Any, command: str, seconds: float) -> list[str]:
         *("-p", str(driver.networkservice.port), "-l", driver._get_username()),
         *("--", driver.networkservice.address, command),
     ]
+
+
+def _keyfile(driver: Any) -> str:
+    env = driver.target.env
+    return str(env.config.resolve_path(driver.keyfile) if env else driver.keyfile)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from farm import bootargs, yamlfile
+from farm.complaint import printable
 from farm.errors import UserError
 from farm.paths import stamp
 from farm.quantity import Size, overlapping
 from farm.units import SECTOR
 from farm.virtual.machine import VirtualBoard
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""What a board may be called, since it names places in logs, reports and points."""
 
 
 class _Block(BaseModel):
@@ -362,6 +367,11 @@ def _load(
     path: Path, whole: Path, variables: frozenset[tuple[str, str]], as_of: tuple[int, int, int]
 ) -> BoardEnv:
     # once for all that a run asks of a board
+    if not _NAME.fullmatch(path.stem):
+        raise UserError(
+            f"{path.stem!r} cannot name a board; name the file with up to 64 letters, digits, '-', '_' and '.'",
+            file=printable(str(path), 4096),
+        )
     env = yamlfile.load(path, EnvFile, variables=dict(variables))
     if "main" not in env.targets:
         raise UserError("has no target called main; farm drives targets.main", file=path, key="targets")

@@ -84,6 +84,22 @@ class InfluxConfig(BaseModel):
             raise ValueError("is not the address of a server; write for example http://127.0.0.1:8086")
         return url.rstrip("/")
 
+    @field_validator("token")
+    @classmethod
+    def _fits_a_header(cls, token: SecretStr) -> SecretStr:
+        # what does not would be quoted, secret and all, by the library that refuses it
+        text = token.get_secret_value()
+        if not text.isprintable() or any(ord(sign) > 0xFF for sign in text):
+            raise ValueError("holds a sign that no HTTP header can; give the token alone, on one line")
+        return token
+
+    @field_validator("ssl_ca_cert", "cert_file", "cert_key_file")
+    @classmethod
+    def _there(cls, file: str | None) -> str | None:
+        if file is not None and not Path(file).is_file():
+            raise ValueError(f"{file!r} is no file; give the path of a PEM file")
+        return file
+
     def scrub(self, text: str) -> str:
         """The text with token and passwords taken out, for whatever a server or a library may repeat."""
         hidden = {one.get_secret_value() for one in (self.token, self.cert_key_password, self.proxy) if one}

@@ -12,7 +12,18 @@ from farm.report.figures import NONE
 from farm.store.records import RunRecord, StoredBoot
 
 UNKNOWN = "unknown"
-_VOLATILE = ("soc", "file", "uptime_s", "clock_s", "mmc_lines", "cpu_khz", "temperature_c", "banner")
+_VOLATILE = (
+    "soc",
+    "file",
+    "text_sha256",
+    "text_samples",
+    "uptime_s",
+    "clock_s",
+    "mmc_lines",
+    "cpu_khz",
+    "temperature_c",
+    "banner",
+)
 _SHOWN_VALUES = 3
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from farm.workload.command import Command
 from farm.workload.model import FioWorkload, Workload
 
 AROUND = "cat /sys/class/thermal/thermal_zone*/temp /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq 2>/dev/null; :"
+RECOVERY = "recovery"
+"""The kind of the event of a boot behind which the board could not be switched off."""
 
 
 def as_failed(record: BootRecord, found: BaseException, error: FarmError, tail: Iterable[str]) -> BootRecord:
@@ -72,24 +74,25 @@ class BootRunner:
             error = explain(problem, task.board.name, watch.log_path)
             if isinstance(found, (UserError, UnsafeError)):
                 # trying again cannot help, and must not: nothing is written to a disk in doubt
-                self._recover(record)
+                with suppress(FarmError):  # what is wrong is said, whether or not the switch answers
+                    self.strategy.recover()
                 raise error from problem
-            record = as_failed(record, found, error, watch.tail)
-            self._recover(record)
+            record = self._recovered(as_failed(record, found, error, watch.tail))
         finally:
             troubles = tuple(asdict(one) for one in watch.troubles.values())
             watch.log_to(None)
         counted = {**record.console_bytes, "boot_total": watch.bytes_read - read_before}
         return replace(record, ended=time.time(), console_bytes=counted, events=(*record.events, *troubles))
 
-    def _recover(self, record: BootRecord) -> None:
+    def _recovered(self, record: BootRecord) -> BootRecord:
+        """The record of a failed boot behind which the board was switched off, or that says why it could not be."""
         try:
             self.strategy.recover()
         except FarmError as problem:
-            # without power control there is nothing that could be tried again
-            raise BoardError(
-                f"{record.reason}; then {problem}", board=record.board, step="recovery"
-            ) from problem
+            tail = list(self.strategy.watched.watch.tail)
+            event = {"kind": RECOVERY, "line": str(problem), "tail": tail}
+            return replace(record, reason=f"{record.reason}; then {problem}", events=(*record.events, event))
+        return record
 
     def _say(self, planned: PlannedBoot, what: str) -> None:
         self.tell(Doing(self.task.board.name, planned.variant, what))

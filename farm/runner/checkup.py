@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from farm.board import proof
+from farm.board import proof, ssh
 from farm.board.batch import capture
 from farm.board.console import ConsoleWire
 from farm.board.facts import Fact, Facts, ask
@@ -23,8 +22,6 @@ from farm.fleet.env import BoardEnv
 from farm.store.health import HealthRecord
 
 _CLOCK_WAIT_S = 2.0
-# labgrid quotes what it refuses, as Python writes a dict
-_PASSWORD = re.compile(r"""('password': )(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,}]*)""")
 
 
 @dataclass(frozen=True)
@@ -51,10 +48,16 @@ def open_strategy(board: BoardEnv) -> FarmStrategy:
         target = environment.get_target(board.target)
         strategy: FarmStrategy = target.get_driver(FarmStrategy, activate=False)
     except (InvalidConfigError, NoDriverFoundError, TypeError, ValueError, ImportError) as problem:
-        said = _PASSWORD.sub(r"\1...", str(problem))
+        said = str(problem)
+        if isinstance(problem.__cause__, TypeError):
+            # what would be right, instead of all that it was given, passwords and all
+            why = str(problem.__cause__.args[0]).partition(" (got ")[0]
+            said = f"{said.partition(' for target ')[0]}: {why}"
         raise UserError(
             f"labgrid refuses it: {said}", file=board.path, key=f"targets.{board.target}"
         ) from problem
+    if strategy.ssh is not None:
+        ssh.check(strategy.ssh, board.path, f"targets.{board.target}")
     return strategy
 
 

@@ -14,7 +14,7 @@ from farm.errors import BoardError, FarmError
 from farm.fleet import places
 from farm.runner import checkup
 from farm.runner.alone import at_work
-from farm.runner.boot import BootRunner
+from farm.runner.boot import RECOVERY, BootRunner
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Ready
 from farm.runner.task import Task
 from farm.schedule import PlannedBoot
@@ -118,6 +118,12 @@ def _boot(pipe: Connection, task: Task, runner: BootRunner, planned: PlannedBoot
                     runner.strategy.recover()  # what boards share is not to be used by one that waits
         if record.status != "failed":
             return
+        for event in record.events:
+            if event["kind"] == RECOVERY:  # without power control there is nothing that could be tried again
+                tail = tuple(event["tail"])[-10:]
+                raise BoardError(
+                    record.reason, board=record.board, step=RECOVERY, tail=tail, log=record.log_path
+                )
         if task.board.target == "remote" and any(event["kind"] == "console" for event in record.events):
             raise _Lost(record.reason)
     failed = (

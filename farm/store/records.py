@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-DRIVEN = frozenset({"ssh"})
+DRIVEN = frozenset({"ssh", "recovery"})
 """Kinds of events that say how a boot was driven, and nothing of what the board or its kernel did."""
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from farm.errors import BoardError, UserError
+from farm.errors import BoardError, UserError, said_of_system
 from farm.virtual import images
 from farm.virtual.machine import FIRMWARE, TFTP_DIR, VirtualBoard
 from farm.virtual.state import CONTROL_SOCKET, HELD, LabState, lab_directory, start_time
@@ -144,7 +144,7 @@ def _start(directory: Path, home: Path) -> LabState:
         directory.mkdir(parents=True, exist_ok=True)
         errors = (directory / "lab.err").open("wb")
     except OSError as error:
-        raise BoardError(f"the lab's directory cannot be written: {error}") from error
+        raise BoardError(f"the lab's directory cannot be written: {said_of_system(error)}") from error
     with errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "farm.virtual.supervisor", str(home.absolute())],

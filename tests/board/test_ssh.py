@@ -298,17 +298,64 @@ def test_a_board_that_dies_under_a_batch_is_known_by_its_console(
     assert time.monotonic() - began < 8
 
 
-@pytest.mark.parametrize("wrong", ["port: x", "port: '22'"])
-def test_a_password_is_not_said_when_labgrid_refuses_the_env(wrong: str, tmp_path: Path) -> None:
-    service = f'      - NetworkService: {{address: a, username: root, password: "{SECRET}", {wrong}}}\n'
+def _opened(tmp_path: Path, service: str, ssh_driver: str = "") -> None:
+    """The virtual board's env with a network service, and perhaps a driver for it, as a run opens it."""
     text = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
-    changed = text.replace("    drivers: &drivers\n", f"{service}    drivers: &drivers\n", 1)
+    changed = text.replace(
+        "    drivers: &drivers\n", f"      - NetworkService: {service}\n    drivers: &drivers\n", 1
+    )
+    if ssh_driver:
+        changed = changed.replace(
+            "      - FarmStrategy", f"      - SSHDriver: {ssh_driver}\n      - FarmStrategy", 1
+        )
     (tmp_path / f"{BOARD}.yaml").write_text(changed)
-    names = ("PDU", "NET", "DIR", "IMAGES")
-    variables = {f"LG_VIRTUAL_{name}": "/nowhere" for name in names}
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in variables.items():
-            patched.setenv(name, value)
-        with pytest.raises(UserError, match=r"labgrid refuses it: .*'password': \.\.\.") as caught:
-            open_strategy(env.load(str(tmp_path / f"{BOARD}.yaml")))
-    assert "ecret" not in str(caught.value)
+        for name in ("PDU", "NET", "DIR", "IMAGES"):
+            patched.setenv(f"LG_VIRTUAL_{name}", "/nowhere")
+        open_strategy(env.load(str(tmp_path / f"{BOARD}.yaml"))).target.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("service", "ssh_driver", "said"),
+    [
+        ("address: -oProxyCommand=id", "", "NetworkService.address: '-oProxyCommand=id' is not a host's name or address"),
+        ("address: a b", "", "NetworkService.address: 'a b' is not a host's name or address"),
+        ('address: ""', "", "NetworkService.address: '' is not a host's name or address"),
+        ("address: a, port: 70000", "", "NetworkService.port: 70000 is not a number from 1 to 65535"),
+        ("address: a, port: true", "", "NetworkService.port: true is not a number from 1 to 65535"),
+        ("address: a", "keyfile: keys/none", "SSHDriver.keyfile: there is no file {}/keys/none; give the path of a private key"),
+    ],
+)  # fmt: skip
+def test_what_ssh_could_never_connect_with_is_said_before_power_is_touched(
+    tmp_path: Path, service: str, ssh_driver: str, said: str
+) -> None:
+    with pytest.raises(UserError) as wrong:
+        _opened(tmp_path, f"{{{service}, username: root}}", f"{{{ssh_driver}}}")
+    assert str(wrong.value) == f"{tmp_path}/{BOARD}.yaml: targets.main.{said.format(tmp_path)}"
+
+
+@pytest.mark.parametrize("address", ["board.lab", "10.0.0.7", "fe80::1%eth0"])
+def test_an_address_is_a_name_or_of_either_family(tmp_path: Path, address: str) -> None:
+    (tmp_path / "key").write_text("a key")
+    _opened(tmp_path, f'{{address: "{address}", username: root}}', "{keyfile: key}")
+
+
+@pytest.mark.parametrize(
+    ("service", "ssh_driver", "said"),
+    [
+        (f'username: root, password: "{SECRET}", port: x', "", "NetworkService: 'port' must be <class 'int'>"),
+        ("username: root, port: '22'", "", "NetworkService: 'port' must be <class 'int'>"),
+        ("username: root", "connection_timeout: 30", "SSHDriver: 'connection_timeout' must be <class 'float'>"),
+        ("port: 22", "", "NetworkService: NetworkService.__init__() missing 1 required positional argument: 'username'"),
+        ("username: root, password: [a, ecret]", "", "NetworkService: 'password' must be <class 'str'>"),
+    ],
+)  # fmt: skip
+def test_what_labgrid_refuses_is_said_with_what_would_be_right_and_without_the_password(
+    tmp_path: Path, service: str, ssh_driver: str, said: str
+) -> None:
+    with pytest.raises(UserError) as wrong:
+        _opened(tmp_path, f"{{address: a, {service}}}", f"{{{ssh_driver}}}")
+    assert (
+        str(wrong.value)
+        == f"{tmp_path}/{BOARD}.yaml: targets.main: labgrid refuses it: failed to create {said}"
+    )

@@ -96,3 +96,11 @@ def test_an_image_that_is_not_there_names_file_and_key(tmp_path) -> None:
 def test_an_unknown_board_names_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"unknown board 'virt-rk3569'; known are .*virt-rk3568"):
         env.find("virt-rk3569")
+
+
+@pytest.mark.parametrize("name", ["..", "x\x1b[31m", "a\nb", "-o", "n" * 65, "a b"])
+def test_a_file_whose_name_no_log_and_no_table_could_have_is_no_board(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.yaml").write_text(ENV)
+    with pytest.raises(UserError, match="cannot name a board; name the file with up to 64 letters") as wrong:
+        env.load(str(tmp_path / f"{name}.yaml"), {"LG_TTY": "/dev/ttyUSB0"})
+    assert str(wrong.value).isprintable()

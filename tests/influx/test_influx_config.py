@@ -83,6 +83,9 @@ def test_a_json_file(tmp_path: Path) -> None:
         (f"[influx2]\nurl=http://h:99999\nbucket=b\ntoken={TOKEN}", "{file}: url: is not the address of a server; write for example http://127.0.0.1:8086"),
         (f"[influx2]\nurl=http://h:1\nbucket=b\ntimeout={TOKEN}", "{file}: timeout: Input should be a valid integer, unable to parse string as an integer"),
         (f"[influx2]\nurl=http://h:1\nbucket=b\napi={TOKEN}", "{file}: api: Input should be 'auto', '1' or '2'"),
+        (f"[influx2]\nurl=http://h:1\nbucket=b\ntoken={TOKEN}\n second line", "{file}: token: holds a sign that no HTTP header can; give the token alone, on one line"),
+        (f"[influx2]\nurl=http://h:1\nbucket=b\ntoken={TOKEN}\u20ac", "{file}: token: holds a sign that no HTTP header can; give the token alone, on one line"),
+        (f"[influx2]\nurl=https://h:1\nbucket=b\ntoken={TOKEN}\nssl_ca_cert=none.pem", "{file}: ssl_ca_cert: 'none.pem' is no file; give the path of a PEM file"),
         (f"[influx2]\nurl=http://h:1\nbuckets=b\nbucket=b\ntoken={TOKEN}", "{file}: buckets: is not known; known here: url, bucket, org, token, api, timeout, verify_ssl, ssl_ca_cert, cert_file, cert_key_file, cert_key_password, auth_basic, proxy"),
     ],
 )  # fmt: skip

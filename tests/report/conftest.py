@@ -80,6 +80,7 @@ def hostile(store: Store) -> Store:
             1,
             1e300,  # a time that no clock has
             note=bad,
+            version=bad,
             settings={"baseline": "base" + bad},
         )
     )

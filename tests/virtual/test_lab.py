@@ -292,5 +292,9 @@ def test_a_machine_without_qemu_is_told_what_to_install(home: Path, monkeypatch:
 
 def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BoardError, match="the lab's directory cannot be written"):
+    with pytest.raises(BoardError) as wrong:
         lab.up({"twin": BOARD}, tmp_path / "file")
+    file = tmp_path / "file" / "virtual"
+    assert str(wrong.value) == (
+        f"the lab's directory cannot be written: {file}: Not a directory; set FARM_HOME to a directory"
+    )
