@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -458,7 +459,7 @@ def import_(
         baseline=baseline,
     )
     source = importing.Source(variant, board, workload, importing.sample_numbers(samples), card, soc)
-    run = run or new_run_id("imported")
+    run = run or f"{new_run_id('imported')}-{secrets.token_hex(3)}"  # several may begin within a second
     with Store.open(_database(), create=True) as store:
         stored = importing.import_files(store, run, source, data, baseline=baseline)
     if as_json:
@@ -648,9 +649,12 @@ def virtual_up(
 
 @virtual.command(name="down", epilog="Example: farm virtual down")
 def virtual_down() -> None:
-    """End the virtual lab and everything in it; what was flashed and written stays."""
+    """End the virtual lab and everything in it, its coordinator too; what was flashed and written stays."""
+    from farm.fleet import coordinator
     from farm.virtual import lab
 
+    if coordinator.down(home()):
+        out.print("the coordinator is down")
     out.print("the virtual lab is down" if lab.down(home()) else "no virtual lab was running")
 
 

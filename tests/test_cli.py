@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import sqlite3
 import struct
@@ -100,6 +101,12 @@ def test_a_run_that_farm_measured_takes_no_imports(farm: Farm) -> None:
     assert (
         said == "farm: --run posted: farm measured this run itself; leave --run out, or name an imported run"
     )
+
+
+def test_an_import_makes_a_run_of_its_own_even_within_a_second(farm: Farm) -> None:
+    words = [farm("import", "--as", "before", "--board", board, LOG).out for board in "ab"]
+    names = [re.search(r"\b\d{8}-\d{6}-imported-[0-9a-f]{6}\b", text) for text in words]
+    assert all(names) and names[0][0][-6:] != names[1][0][-6:]  # type: ignore[index]
 
 
 def test_a_posted_sample_counts_once(farm: Farm) -> None:

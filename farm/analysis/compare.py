@@ -237,7 +237,11 @@ def _judge(verdict: Verdict, tested: Tested, band: float, alpha: float, higher_i
     edge = math.log1p(band)
     interval = f"{_percent(tested.estimate)} (interval {_percent(tested.estimate - tested.half)} to "
     interval += f"{_percent(tested.estimate + tested.half)}, corrected p {tested.p:.2g})"
-    welch = "; its spread changed more than twofold, so Welch + Holm counts too" if tested.welch else ""
+    welch = (
+        "; its spread changed more than twofold, so this p is the larger one of two tests (Welch + Holm is the other)"
+        if tested.welch
+        else ""
+    )
     outside = abs(tested.estimate) > edge
     if tested.p < alpha and outside:
         word: Word = "faster" if (tested.estimate > 0) is higher_is_better else "slower"

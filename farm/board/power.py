@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -47,7 +48,17 @@ def _call(what: str, action: Callable[[], T], deadline_s: float) -> T:
     except NotImplementedError:
         raise
     except Exception as problem:  # backends raise whatever their library raises
-        raise BoardError(f"the power switch failed: {problem}", step=what) from problem
+        raise BoardError(f"the power switch failed: {_said(problem)}", step=what) from problem
+
+
+def _said(problem: BaseException) -> str:
+    """A library's error as people can use it: what the system said in the end, and no password of a switch's address."""
+    last = problem
+    while (before := last.__cause__ or last.__context__) is not None:
+        last = before
+    if isinstance(last, OSError) and last is not problem and last.strerror:
+        return last.strerror
+    return re.sub(r"//[^/@\s]*@", "//...@", str(problem))
 
 
 def switch(power: Any, on: bool, deadline_s: float) -> None:

@@ -10,11 +10,13 @@ import yaml
 
 from farm import __version__
 from farm.analysis.compare import Verdict
+from farm.campaign import Campaign
 from farm.report.boards import Board
 from farm.report.compare_view import Block, CompareTable, Row
 from farm.report.figures import NONE, format_time, format_value
 from farm.report.study import Study
 from farm.report.words import IMPORTED, change, count, doubt_text, interval, metric_name, note_text, word
+from farm.store.records import RunRecord
 from farm.units import format_percent
 
 LISTED = 40
@@ -313,12 +315,27 @@ def repeat(study: Study) -> dict[str, str] | None:
         "command": shlex.join(
             ["farm", "run", f"{study.run.campaign}.yaml", "--seed", str(study.run.seed)]
             + (["--aa"] if study.run.settings.get("aa") else [])
+            + _boards(study.run, study.campaign)
         ),
     }
 
 
+def _boards(run: RunRecord, campaign: Campaign) -> list[str]:
+    """How the boards were asked for, where that is not the campaign's word."""
+    asked, count = run.settings.get("asked"), run.settings.get("count")
+    if not isinstance(asked, list) or (tuple(asked), count) == (campaign.boards, campaign.count):
+        return []
+    words = [word for name in asked for word in ("--board", str(name))]
+    return [*words, "--count", str(count)] if count is not None else words
+
+
 def campaign_yaml(text: str) -> str:
     """The campaign without comments and anchors, in lines short enough for a mail."""
+    data = yaml.safe_load(text)
+    if isinstance(data, dict) and isinstance(data.get("description"), str):
+        data["description"] = " ".join(
+            data["description"].split()
+        )  # as one paragraph, however it was wrapped
     return yaml.safe_dump(
-        yaml.safe_load(text), sort_keys=False, width=70, allow_unicode=False, default_flow_style=False
+        data, sort_keys=False, width=70, allow_unicode=False, default_flow_style=False
     ).rstrip("\n")

@@ -98,6 +98,10 @@ def _board(one: BoardPlan, line: _Line) -> None:
             f"  flashed: at most {format_size(one.flashed_bytes)} in {flashes} to {board.flash_device} "
             f"by {board.flash_method}{settled}"
         )
+    elif board.flash_device:
+        line(
+            f"  flashed: images of unknown size, which are not there yet, to {board.flash_device} by {board.flash_method}"
+        )
     else:
         line(f"  flashed: nothing stays on the board ({board.flash_method})")
     if not one.written:

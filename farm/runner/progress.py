@@ -100,6 +100,7 @@ class ProgressView:
     def _boot(self, message: BootDone) -> None:
         record = message.record
         took = record.ended - record.started
+        self.boot_began[record.board] = time.monotonic()  # the next one's
         if record.status != "failed":
             self.done[record.board] += 1
             self.seconds[record.board].append(took)

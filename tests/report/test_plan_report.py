@@ -13,6 +13,26 @@ CAMPAIGNS = sorted((Path(__file__).parents[2] / "envs/campaigns").glob("*.yaml")
 AREA = ScratchArea("scratch.raw (partition 1)", 2**34)
 
 
+def test_a_flash_of_images_that_are_not_there_yet_is_still_one() -> None:
+    campaign = load_campaign(CAMPAIGNS[0])
+    board = BoardFacts(
+        "evb",
+        "MMC behind x",
+        20,
+        50e6,
+        AREA,
+        AREA,
+        "uboot-write",
+        "mmc 0",
+        dict.fromkeys(campaign.variants, 0),
+    )
+    out = io.StringIO()
+    render_plan(plan(campaign, [board], seed=1), Console(file=out, width=100))
+    assert "flashed: images of unknown size, which are not there yet, to mmc 0 by uboot-write" in " ".join(
+        out.getvalue().split()
+    )
+
+
 def rendered(path, *, terminal=False, width=80, write_rate=400e6):
     campaign = load_campaign(path)
     board = BoardFacts(

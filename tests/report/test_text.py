@@ -101,6 +101,16 @@ def test_the_campaign_in_a_mail_is_the_campaign_that_ran(measured: Store, tmp_pa
     assert "  farm run readahead.yaml --seed 4242\n" in mail
 
 
+def test_the_command_to_repeat_it_asks_for_the_boards_of_the_run(measured: Store) -> None:
+    run = measured.run("run1")
+    measured.set_settings(run.id, {**run.settings, "asked": ["board=rk 3568", "x"], "count": 2})
+    mail = text.mail(study(measured, "run1"))
+    assert "farm run readahead.yaml --seed 4242 --board 'board=rk 3568' --board x --count 2" in " ".join(
+        mail.split()
+    ).replace(" \\ ", " ")
+    assert "\n  description: Does a larger readahead window" in mail
+
+
 def test_markdown_has_tables_that_render(measured: Store) -> None:
     page = text.markdown(study(measured, "run1"))
     tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
