@@ -280,6 +280,8 @@ def test_every_fault_cost_its_boot_only_and_all_others_count(faulted: Faulted) -
         (WEST, 0, 1): "ok",
         (MUTE, 0, 0): "failed",
         (MUTE, 0, 1): "failed",
+        (REFUSES, 0, 0): "failed",
+        (SILENT, 0, 0): "failed",
     }, faulted.text
 
 

@@ -141,7 +141,7 @@ class Board:
         """Wait until the console was asked all that it is asked before SSH has its turn."""
         asked = re.compile(rb"@q\w{3} bye\r")
         wait_for(
-            f"boot {index}, try {attempt}", lambda: len(asked.findall(self.log(index, attempt))) >= 2, 60
+            f"boot {index}, try {attempt}", lambda: len(asked.findall(self.log(index, attempt))) >= 2, 180
         )
 
 
@@ -153,7 +153,8 @@ def faults(board: Board, dump: Path) -> None:
     board.until_asked(2, 0)
     board.type("until pidof fio >/dev/null;do sleep 0.2;done;killall dropbear\r")
     good = "SELECT 1 FROM boot WHERE boot_index = 2 AND status = 'ok'"
-    wait_for("boot 2 is measured", lambda: board.lab.rows(good), 60)
+    # its second try is another power cycle
+    wait_for("boot 2 is measured", lambda: board.lab.rows(good), 180)
 
 
 def packet_times(dump: Path) -> list[float]:
