@@ -38,7 +38,7 @@ class Step:
 def open_strategy(board: BoardEnv) -> FarmStrategy:
     """labgrid's target of a board in this process, and our strategy on it. Raises UserError for a wrong env file."""
     from labgrid import Environment
-    from labgrid.exceptions import InvalidConfigError, NoDriverFoundError
+    from labgrid.exceptions import InvalidConfigError, NoSupplierFoundError
 
     from farm.errors import UserError
 
@@ -47,7 +47,7 @@ def open_strategy(board: BoardEnv) -> FarmStrategy:
         environment.farm_board = board  # for FarmStrategy, which would read the file again
         target = environment.get_target(board.target)
         strategy: FarmStrategy = target.get_driver(FarmStrategy, activate=False)
-    except (InvalidConfigError, NoDriverFoundError, TypeError, ValueError, ImportError) as problem:
+    except (InvalidConfigError, NoSupplierFoundError, TypeError, ValueError, ImportError) as problem:
         said = str(problem)
         if isinstance(problem.__cause__, TypeError):
             # what would be right, instead of all that it was given, passwords and all

@@ -359,3 +359,15 @@ def test_what_labgrid_refuses_is_said_with_what_would_be_right_and_without_the_p
         str(wrong.value)
         == f"{tmp_path}/{BOARD}.yaml: targets.main: labgrid refuses it: failed to create {said}"
     )
+
+
+def test_a_driver_without_the_service_that_it_needs_is_said_in_a_sentence(tmp_path: Path) -> None:
+    text = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
+    (tmp_path / f"{BOARD}.yaml").write_text(
+        text.replace("      - FarmStrategy", "      - SSHDriver: {}\n      - FarmStrategy", 1)
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("PDU", "NET", "DIR", "IMAGES"):
+            patched.setenv(f"LG_VIRTUAL_{name}", "/nowhere")
+        with pytest.raises(UserError, match=r"yaml: targets\.main: labgrid refuses it: .*NetworkService"):
+            open_strategy(env.load(str(tmp_path / f"{BOARD}.yaml")))
