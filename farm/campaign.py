@@ -22,13 +22,13 @@ from pydantic import (
 from farm import bootargs, yamlfile
 from farm.complaint import Where, shown
 from farm.errors import UserError
+from farm.paths import NAME
 from farm.quantity import Band, Duration
 from farm.workload import matrix
 from farm.workload.model import Workload
 from farm.yamlfile import Document
 
 DEFAULT_BAND = 0.03
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 _OF_ENVS = {
     "targets": "this is a board's env file and no campaign; name a campaign, and the board with --board or boards:"

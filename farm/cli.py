@@ -230,7 +230,6 @@ def run(
     from farm.runner.session import run_campaign
 
     forks.start()
-
     purpose = Purpose(aa, confirm, branch, commits(commit or ()), frozenset(fail_on or ()))
     code = run_campaign(
         campaign,

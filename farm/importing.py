@@ -129,38 +129,37 @@ def boots_of(
 ) -> list[BootRecord]:
     """The boots of one file: the n-th repeat of every workload goes to the n-th of them. Raises UserError if none."""
     parsed = parse_any(text)
-    numbered = [
-        (number, one)
+    samples = {
+        number: one
         for number, one in enumerate(parsed.samples, 1)
         if source.numbers is None or number in source.numbers
-    ]
-    samples = [one for _, one in numbered]
+    }
     if not samples:
         why = "; ".join(problem.message for problem in parsed.problems[:3])
         if parsed.samples:
             why = f"its samples are numbered 1 to {len(parsed.samples)}, and none of these was asked for"
         raise UserError(f"holds no usable measurement ({why or 'nothing that farm knows'})", file=name)
     posted = list(commands(clean(text)))
-    pairs = list(zip(samples, _matched(samples, parsed.samples, posted), strict=True))
+    matched = _matched(list(samples.values()), parsed.samples, posted)
     repeats: dict[str, list[tuple[int, TrialRecord]]] = {}
-    for (number, _), (sample, command) in zip(numbered, pairs, strict=True):
+    for (number, sample), command in zip(samples.items(), matched, strict=True):
         workload = source.workload or workload_name(sample)
         trials = repeats.setdefault(workload, [])
         trials.append((number, _trial(workload, sample, command, now)))
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-    facts = {**facts_of(parsed), "file": plain(name), "text_sha256": digest}
+    data = text.encode("utf-8", "replace")
+    facts = {**facts_of(parsed), "file": plain(name), "text_sha256": hashlib.sha256(data).hexdigest()}
     facts |= {key: value for key, value in (("card.name", source.card), ("soc", source.soc)) if value}
-    raw = {"out": text.encode("utf-8", "replace")[:MAX_KEPT]}
+    raw = {"out": data[:MAX_KEPT]}
     found = []
-    for number in range(max(len(trials) for trials in repeats.values())):
-        taken = [trials[number] for trials in repeats.values() if number < len(trials)]
+    for repeat in range(max(len(trials) for trials in repeats.values())):
+        taken = [trials[repeat] for trials in repeats.values() if repeat < len(trials)]
         own = [trial for _, trial in taken]
-        if number == 0:
+        if repeat == 0:
             own[0] = TrialRecord(**{**vars(own[0]), "raw": raw})
         found.append(
             BootRecord(
-                run_id, source.board, first + number, 0, source.variant, 0, "ok", "", now, now,
-                facts=facts | {"text_samples": sorted(one for one, _ in taken)}, trials=tuple(own),
+                run_id, source.board, first + repeat, 0, source.variant, 0, "ok", "", now, now,
+                facts=facts | {"text_samples": sorted(number for number, _ in taken)}, trials=tuple(own),
             )
         )  # fmt: skip
     return found

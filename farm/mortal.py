@@ -11,13 +11,9 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends."""
-    _prctl()(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
 def die_with(parent: int) -> Callable[[], None]:
-    """What a child of the process `parent` does between fork and exec (preexec_fn) so that it cannot outlive it."""
+    """What a child of the process `parent` does so that it cannot outlive it, for example between fork and exec
+    (preexec_fn)."""
     prctl = _prctl()  # loaded before the fork
 
     def arm() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""What a board, a campaign or a variant may be called, since it names places in paths, logs, reports and points."""
+
 
 def stamp(path: Path) -> tuple[int, int, int]:
     """Inode, size and time of a file: what changes when it is written or replaced. Raises OSError."""

@@ -367,11 +367,10 @@ def _shown(w: Workload) -> tuple[str, ...]:
 
 def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding, ...]:
     found: dict[Lint, dict[str, None]] = {}
+    fixed = _fixes_governor(campaign)
+    of_boards = [known(board.facts) | ({"governor": None} if fixed else {}) for board in boards]
     for one in campaign.workloads:
-        for board in boards:
-            of_board = known(board.facts)
-            if _fixes_governor(campaign):
-                of_board["governor"] = None
+        for of_board in of_boards:
             for entry in lint(one, **of_board):
                 found.setdefault(entry, {})[one.name] = None
     findings = [Finding(entry, tuple(names)) for entry, names in found.items()]
@@ -386,7 +385,7 @@ def _findings(campaign: Campaign, boards: Sequence[BoardFacts]) -> tuple[Finding
                 (),
             )
         )
-    if not _fixes_governor(campaign) and not all(board.facts for board in boards):
+    if not fixed and not all(board.facts for board in boards):
         findings.append(
             Finding(
                 Lint(

@@ -136,8 +136,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _variant(item: pytest.Item, marker: pytest.Mark | None) -> Variant:
     """The variant that a marker names; the golden image where there is none. Raises UserError."""
     from farm import yamlfile
-    from farm.campaign import NAME, Variant
+    from farm.campaign import Variant
     from farm.errors import UserError
+    from farm.paths import NAME
     from farm.runner.desk import GOLDEN
     from farm.yamlfile import Document
 

@@ -13,6 +13,7 @@ from typing import IO
 
 from farm.errors import BoardError
 from farm.fleet.env import BoardEnv
+from farm.lock import taken
 from farm.paths import cache
 
 _LOOK_S = 0.2
@@ -43,15 +44,9 @@ def hold(boards: Iterable[BoardEnv], home: Path, what: str) -> Iterator[None]:
 def _locked(stream: IO[str]) -> bool:
     """Whether the lock could be had; who only looks whether a board is free holds it for a moment."""
     end = time.monotonic() + _LOOK_S
-    while True:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.01)
-        else:
-            return True
+    while not (had := taken(stream)) and time.monotonic() <= end:
+        time.sleep(0.01)
+    return had
 
 
 def _said(path: str) -> str:

@@ -14,13 +14,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from farm import bootargs, yamlfile
 from farm.complaint import printable
 from farm.errors import UserError
-from farm.paths import stamp
+from farm.paths import NAME, stamp
 from farm.quantity import Size, overlapping
 from farm.units import SECTOR
 from farm.virtual.machine import VirtualBoard
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What a board may be called, since it names places in logs, reports and points."""
 
 
 class _Block(BaseModel):
@@ -367,7 +364,7 @@ def _load(
     path: Path, whole: Path, variables: frozenset[tuple[str, str]], as_of: tuple[int, int, int]
 ) -> BoardEnv:
     # once for all that a run asks of a board
-    if not _NAME.fullmatch(path.stem):
+    if not re.fullmatch(NAME, path.stem):
         raise UserError(
             f"{path.stem!r} cannot name a board; name the file with up to 64 letters, digits, '-', '_' and '.'",
             file=printable(str(path), 4096),

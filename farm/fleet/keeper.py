@@ -6,7 +6,6 @@ standard output. Lives until SIGTERM. Its children, and ser2net below the export
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from farm.lock import taken
 from farm.mortal import die_with
 from farm.ports import free_port
 from farm.virtual.state import start_time
@@ -156,9 +156,7 @@ def main(argv: list[str]) -> int:
         os._exit(0)
     os.chdir(work)  # the coordinator keeps its places in its working directory
     lock = os.open(LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not taken(lock):
         print("ready", flush=True)  # somebody else's is, or will be in a moment
         return 0
     out = os.dup(1)

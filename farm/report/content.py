@@ -333,9 +333,8 @@ def campaign_yaml(text: str) -> str:
     """The campaign without comments and anchors, in lines short enough for a mail."""
     data = yaml.safe_load(text)
     if isinstance(data, dict) and isinstance(data.get("description"), str):
-        data["description"] = " ".join(
-            data["description"].split()
-        )  # as one paragraph, however it was wrapped
+        # as one paragraph, however it was wrapped
+        data["description"] = " ".join(data["description"].split())
     return yaml.safe_dump(
         data, sort_keys=False, width=70, allow_unicode=False, default_flow_style=False
     ).rstrip("\n")

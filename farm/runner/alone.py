@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import IO
 
+from farm.lock import taken
 from farm.paths import cache
 
 _SAY_EVERY_S = 5.0
@@ -54,17 +53,9 @@ def _held(names: Sequence[str], waiting: Callable[[], None]) -> Iterator[None]:
             for name in names
         ]
         said = 0.0
-        while not any(map(_locked, files)):
+        while not any(map(taken, files)):
             if time.monotonic() - said >= _SAY_EVERY_S:
                 waiting()
                 said = time.monotonic()
             time.sleep(0.1)
         yield
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -23,14 +23,12 @@ from farm.runner.judge import judge
 from farm.runner.messages import Doing, Message, TrialDone
 from farm.runner.task import Task
 from farm.schedule import PlannedBoot
-from farm.store.records import BootRecord, TrialRecord
+from farm.store.records import RECOVERY, SSH, BootRecord, TrialRecord
 from farm.workload import command as command_for
 from farm.workload.command import Command
 from farm.workload.model import FioWorkload, Workload
 
 AROUND = "cat /sys/class/thermal/thermal_zone*/temp /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq 2>/dev/null; :"
-RECOVERY = "recovery"
-"""The kind of the event of a boot behind which the board could not be switched off."""
 
 
 def as_failed(record: BootRecord, found: BaseException, error: FarmError, tail: Iterable[str]) -> BootRecord:
@@ -155,7 +153,7 @@ class BootRunner:
 
         with self._way(planned, serial) as (wire, detour):
             if detour:
-                record = replace(record, events=(*record.events, {"kind": "ssh", "line": detour}))
+                record = replace(record, events=(*record.events, {"kind": SSH, "line": detour}))
             self._bring_fio(planned, wire, facts)
             self._say(planned, "measure")
             result = run_batch(

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from farm.errors import FarmError
-from farm.mortal import adopt, die_with_parent
+from farm.mortal import adopt, die_with
 
 if TYPE_CHECKING:
     from farm.runner.task import Task
@@ -48,7 +48,7 @@ def start() -> None:
         controller = os.getpid()
         if (pid := os.fork()) == 0:
             ours.close()
-            die_with_parent()
+            die_with(controller)()
             _end_after(partial(_serve, theirs, controller))
     _first = pid, ours
 
@@ -155,9 +155,7 @@ def _fork_and_end(pipe: Connection, controller: int, run: Callable[[], None]) ->
     if os.fork() == 0:
         while os.getppid() == parent:
             time.sleep(0.001)
-        die_with_parent()
-        if os.getppid() != controller:  # it died before that was asked for
-            os._exit(1)
+        die_with(controller)()
         pipe.send(os.getpid())
         _end_after(run)
 

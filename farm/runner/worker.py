@@ -14,11 +14,12 @@ from farm.errors import BoardError, FarmError
 from farm.fleet import places
 from farm.runner import checkup
 from farm.runner.alone import at_work
-from farm.runner.boot import RECOVERY, BootRunner
+from farm.runner.boot import BootRunner
 from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Ready
 from farm.runner.task import Task
 from farm.schedule import PlannedBoot
 from farm.store.health import HealthRecord
+from farm.store.records import RECOVERY
 
 
 class LeftOut(BoardError):

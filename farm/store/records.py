@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-DRIVEN = frozenset({"ssh", "recovery"})
-"""Kinds of events that say how a boot was driven, and nothing of what the board or its kernel did."""
+SSH, RECOVERY = "ssh", "recovery"
+DRIVEN = frozenset({SSH, RECOVERY})
+"""Kinds of events that say how a boot was driven, and nothing of what the board or its kernel did: why the batch
+did not go over SSH, and why the board could not be switched off behind a failed boot."""
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 Status = Literal["ok", "void", "failed"]

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from farm import paths
 from farm.errors import BoardError
+from farm.lock import taken
 from farm.virtual import apt
 from farm.virtual.machine import VirtualBoard
 from farm.virtual.recipes import Recipe, needed_by
@@ -182,9 +183,7 @@ def _lock(say: Say) -> Iterator[None]:
     directory().mkdir(parents=True, exist_ok=True)
     handle = os.open(directory() / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not taken(handle):
             say("another process is building guest images; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farm.errors import BoardError, UserError, said_of_system
+from farm.paths import NAME
 from farm.virtual import images
 from farm.virtual.machine import FIRMWARE, TFTP_DIR, VirtualBoard
 from farm.virtual.state import CONTROL_SOCKET, HELD, LabState, lab_directory, start_time
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _START_DEADLINE = 20.0
 _REQUEST_DEADLINE = 60.0
 _END_DEADLINE = 15.0
@@ -67,7 +67,7 @@ def up(boards: Mapping[str, VirtualBoard], home: Path) -> Lab:
     Raises UserError for a board name that is none, BoardError for everything that this machine lacks or refuses.
     """
     for name, board in boards.items():
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(NAME, name):
             raise UserError(f"{name!r} cannot name a virtual board; use letters, digits, '-', '_' and '.'")
         made = FIRMWARE[board.arch]
         if not shutil.which(made.qemu):

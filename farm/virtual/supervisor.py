@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from farm.errors import FarmError
+from farm.lock import taken
 from farm.mortal import die_with
 from farm.virtual import disk, fastboot
 from farm.virtual.fastboot import FastbootStandIn
@@ -259,9 +259,7 @@ def main(argv: list[str]) -> int:
         os._exit(0)
     os.chdir(directory)  # unix sockets are named relative to it: their paths may have 107 bytes only
     lock = os.open(LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not taken(lock):
         print(HELD, flush=True)
         return 1
     logging.Formatter.converter = time.gmtime

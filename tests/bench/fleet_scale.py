@@ -10,8 +10,6 @@ a limit is missed or a result is not there.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import os
 import random
 import re
 import resource
@@ -38,7 +36,6 @@ WALL = 1.1
 FLEET = 10  # from so many boards on the limits per board hold; one board pays for the controller alone
 BOOTS, TRIALS, WORKLOADS = 4, 2, 5
 _SAMPLE_S = 2.0
-_PR_SET_CHILD_SUBREAPER = 36
 # Sizes of Debian's arm64 kernel and of an initrd with modules.
 _KERNEL_BYTES, _INITRD_BYTES = 37_732_288, 3_600_000
 
@@ -163,11 +160,6 @@ def _pss(pids: Sequence[int]) -> int:
     return total
 
 
-def _own_children() -> set[int]:
-    """Of this process, those included that have ended and were not waited for, whose account is not ours yet."""
-    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
-
-
 def _used() -> float:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
@@ -179,9 +171,6 @@ def run(folder: Path, files: Sequence[Path]) -> Cost:
     campaign.write_text(CAMPAIGN + "boards:\n" + "".join(f"  - {file}\n" for file in files))
     words = [str(Path(sys.executable).with_name("farm")), "run", str(campaign), "--seed", "1"]
     env = {**environment(folder / "home"), "FARM_CACHE": str(folder / "cache")}
-    # orphans become ours, so that the kernel adds what the fork server and its workers used to our children's account
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    others = _own_children()
     before, began, most = _used(), time.monotonic(), 0
     said = folder / "farm.out"
     with said.open("w") as out:
@@ -190,8 +179,6 @@ def run(folder: Path, files: Sequence[Path]) -> Cost:
         most = max(most, _pss([farm.pid, *children(farm.pid)]))
         time.sleep(_SAMPLE_S)
     wall = time.monotonic() - began
-    while orphans := _own_children() - others:
-        os.waitpid(orphans.pop(), 0)
     cpu = _used() - before
     if farm.returncode:
         print(said.read_text()[-3000:])

@@ -298,16 +298,16 @@ def test_a_board_that_dies_under_a_batch_is_known_by_its_console(
     assert time.monotonic() - began < 8
 
 
-def _opened(tmp_path: Path, service: str, ssh_driver: str = "") -> None:
-    """The virtual board's env with a network service, and perhaps a driver for it, as a run opens it."""
-    text = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
-    changed = text.replace(
-        "    drivers: &drivers\n", f"      - NetworkService: {service}\n    drivers: &drivers\n", 1
-    )
-    if ssh_driver:
+def _opened(tmp_path: Path, service: str, ssh_driver: str) -> None:
+    """The virtual board's env with a driver for SSH, and perhaps the service that it needs, as a run opens it."""
+    changed = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
+    if service:
         changed = changed.replace(
-            "      - FarmStrategy", f"      - SSHDriver: {ssh_driver}\n      - FarmStrategy", 1
+            "    drivers: &drivers\n", f"      - NetworkService: {service}\n    drivers: &drivers\n", 1
         )
+    changed = changed.replace(
+        "      - FarmStrategy", f"      - SSHDriver: {ssh_driver}\n      - FarmStrategy", 1
+    )
     (tmp_path / f"{BOARD}.yaml").write_text(changed)
     with pytest.MonkeyPatch.context() as patched:
         for name in ("PDU", "NET", "DIR", "IMAGES"):
@@ -362,12 +362,5 @@ def test_what_labgrid_refuses_is_said_with_what_would_be_right_and_without_the_p
 
 
 def test_a_driver_without_the_service_that_it_needs_is_said_in_a_sentence(tmp_path: Path) -> None:
-    text = (ROOT / "envs" / f"{BOARD}.yaml").read_text()
-    (tmp_path / f"{BOARD}.yaml").write_text(
-        text.replace("      - FarmStrategy", "      - SSHDriver: {}\n      - FarmStrategy", 1)
-    )
-    with pytest.MonkeyPatch.context() as patched:
-        for name in ("PDU", "NET", "DIR", "IMAGES"):
-            patched.setenv(f"LG_VIRTUAL_{name}", "/nowhere")
-        with pytest.raises(UserError, match=r"yaml: targets\.main: labgrid refuses it: .*NetworkService"):
-            open_strategy(env.load(str(tmp_path / f"{BOARD}.yaml")))
+    with pytest.raises(UserError, match=r"yaml: targets\.main: labgrid refuses it: .*NetworkService"):
+        _opened(tmp_path, "", "{}")
