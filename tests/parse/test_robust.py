@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import timeit
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -80,7 +81,7 @@ def test_huge_numbers_are_no_values() -> None:
 
 
 def test_time_is_linear_in_hostile_text() -> None:
-    """Ten times the text takes about ten times as long (thirty is the limit, on a busy machine)."""
+    """Ten times the text takes about ten times as long (thirty is the limit; best of three, as others' work only adds)."""
     human = CORPUS["fio-3.16-normal-sd-randread-randwrite-before.txt"]
     for piece in ("\r", " ", "\n", "> ", "a", "\0\x1b[", '{"fio version"', "real 0m1.0s\n", "Speed: 1 2 3\n", "1+0 records in\n",
                   "clock: 1 Hz ", "12345678", "deadbeefdeadbeef\n", "<a ", "#$ ", human, "[    1.234567] mmc0: x ",
@@ -88,7 +89,7 @@ def test_time_is_linear_in_hostile_text() -> None:
         took = []
         for size in (20_000, 200_000):
             text = piece * (size // len(piece) + 1)
-            started = time.process_time()
-            parse_any(text)
-            took.append(time.process_time() - started)
+            took.append(
+                min(timeit.repeat(lambda text=text: parse_any(text), time.process_time, number=1, repeat=3))
+            )
         assert took[1] < 30 * max(took[0], 0.003), (piece[:20], took)
