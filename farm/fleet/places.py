@@ -5,7 +5,6 @@ Every call opens a session of its own, because a lock belongs to a name and not 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import re
@@ -112,6 +111,8 @@ def use(address: str) -> None:
 
 def _talk(address: str, what: Callable[[Any], Awaitable[_T]]) -> _T:
     """Run `what` with a session of labgrid's client. Raises BoardError where the coordinator does not answer or refuses."""
+    import asyncio  # here: most runs talk to no coordinator
+
     import grpc  # here: it must not be loaded in a process that forks
     from labgrid.remote.client import ClientSession, Error
 
