@@ -259,13 +259,20 @@ def _noise(y: Floats) -> float:
 
 
 def _without_spikes(y: Floats, noise: float) -> Floats:
-    """The series with each night that is far from the median of the five around it put onto that median (Hampel).
+    """The series with each night that is far from the median of the five around it put onto the level there (Hampel).
 
     Three nights in a row are a majority of five and stay; the first and last nights are judged in the first and
-    last five.
+    last five. The level is the median of the nearest five nights that are no spikes: two spikes among the last five would
+    make the largest of the other three their median.
     """
     middle = np.pad(np.sort(sliding_window_view(y, 5), axis=1)[:, 2], 2, mode="edge")
-    return np.where(np.abs(y - middle) > SPIKE_SIGMAS * noise, middle, y)
+    spikes = np.abs(y - middle) > SPIKE_SIGMAS * noise
+    if not spikes.any() or spikes.all():
+        return y
+    calm, rest = y.copy(), np.flatnonzero(~spikes)
+    for night in np.flatnonzero(spikes):
+        calm[night] = np.median(y[rest[np.argsort(np.abs(rest - night), kind="stable")[:5]]])
+    return calm
 
 
 def _cuts(y: Floats, noise: float) -> list[int]:
