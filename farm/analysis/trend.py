@@ -267,7 +267,7 @@ def _without_spikes(y: Floats, noise: float) -> Floats:
     """
     middle = np.pad(np.sort(sliding_window_view(y, 5), axis=1)[:, 2], 2, mode="edge")
     spikes = np.abs(y - middle) > SPIKE_SIGMAS * noise
-    if not spikes.any() or spikes.all():
+    if spikes.all():
         return y
     calm, rest = y.copy(), np.flatnonzero(~spikes)
     for night in np.flatnonzero(spikes):

@@ -75,7 +75,6 @@ def _run(task: Task, pipe: Connection) -> None:
     strategy = checkup.open_strategy(task.board)
     signal.signal(signal.SIGTERM, stop)
     try:
-        _give_memory_back()
         if task.check:
             _check(task, strategy, pipe)
         runner = BootRunner(task, strategy, pipe.send)
