@@ -735,6 +735,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, where a full disk still becomes a sentence
             interrupt.at_once()
+            interrupt.forget()
     except FarmError as problem:
         err.print(f"farm: {problem}", markup=False)
         sys.exit(problem.exit_code)

@@ -31,6 +31,16 @@ def in_order() -> None:
     _on_interrupt(ring)
 
 
+def forget() -> None:
+    """Let the process end with its own exit code, once KeyboardInterrupt was caught.
+
+    Where that passed through code that is compiled at run time, as dataclasses and typing do, Python notes it, and ends
+    a program run by `python -m` by SIGINT whatever its exit code. The next such code takes the note back
+    (run_eval_code_obj() in CPython's pythonrun.c).
+    """
+    exec("")  # noqa: S102 - nothing is run
+
+
 def _on_interrupt(ring: Callable[[int, FrameType | None], None]) -> None:
     # where it is ignored, it was pressed already, or is not for us: a script's `nohup farm run &`
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:

@@ -38,6 +38,19 @@ def test_at_an_import(module: str, tmp_path: Path) -> None:
     assert (farm.returncode, rest) == (130, [SAID])
 
 
+@pytest.mark.parametrize(
+    "what", ["raise KeyboardInterrupt", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"]
+)
+def test_in_code_that_is_compiled_at_run_time(what: str, tmp_path: Path) -> None:
+    """Python would end such a program by the signal, behind the sentence."""
+    program = f"from farm import cli\n\ndef app():\n    exec({what!r})\n\ncli.app = app\ncli.main()\n"
+    (tmp_path / "program.py").write_text(program)
+    words = [sys.executable, "-m", "program"]
+    env = {**environment(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[LabHome]:
     found = LabHome(tmp_path, environment(tmp_path))

@@ -21,6 +21,7 @@ from farm.errors import BoardError, UserError
 from farm.fleet import health
 from farm.fleet.crew import Crew
 from farm.fleet.env import BoardEnv
+from farm.memory import give_back
 from farm.report.calibration import measured_bands, newest
 from farm.runner import forks
 from farm.runner.looks import Looks
@@ -434,6 +435,7 @@ def _hear(one: _Worker, store: Store, tell: Callable[[Message], None], of: Suppl
             one.pipe.send("committed")
         except OSError:  # it died in the meantime, which the next read tells
             return
+        give_back()
 
 
 def _give_up(one: _Worker, reason: str, tell: Callable[[Message], None], of: Supply) -> None:

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from farm.errors import FarmError
+from farm.memory import give_back, return_large
 from farm.mortal import adopt, die_with
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def start() -> None:
     survives a fork.
     """
     global _first
-    gc.collect()
+    return_large()
+    give_back()
     # the collector writes its marks beside the objects, and a page that is written to is shared no more
     gc.freeze()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import gc
 import logging
 import os
 import signal
@@ -14,10 +12,11 @@ from multiprocessing.connection import Connection
 from farm.board.strategy import FarmStrategy
 from farm.errors import BoardError, FarmError
 from farm.fleet import places
+from farm.memory import give_back
 from farm.runner import checkup
 from farm.runner.alone import at_work
 from farm.runner.boot import BootRunner
-from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Ready
+from farm.runner.messages import BoardOver, BootDone, Checked, Doing, Given, Message, Ready
 from farm.runner.task import Task
 from farm.schedule import PlannedBoot
 from farm.store.health import HealthRecord
@@ -77,25 +76,24 @@ def _run(task: Task, pipe: Connection) -> None:
     try:
         if task.check:
             _check(task, strategy, pipe)
-        runner = BootRunner(task, strategy, pipe.send)
+
+        def tell(message: Message) -> None:
+            pipe.send(message)
+            if isinstance(message, Doing):  # the next step takes time, and needs nothing of the last one's
+                give_back()
+
+        runner = BootRunner(task, strategy, tell)
         through: int | None = None
         while (given := _next(pipe, task, strategy, through)).boots:
             for planned, tried in zip(given.boots, given.tried, strict=True):
                 _boot(pipe, task, runner, planned, tried)
-                _give_memory_back()
+                give_back()
             through = given.block
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with contextlib.suppress(FarmError):
             strategy.recover()
         strategy.target.cleanup()
-
-
-def _give_memory_back() -> None:
-    """Return to the kernel what this process has freed: what lies idle in each adds up over many boards."""
-    gc.collect()
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc has it
-        trim(0)
 
 
 def _next(pipe: Connection, task: Task, strategy: FarmStrategy, through: int | None) -> Given:

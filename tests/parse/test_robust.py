@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
-import timeit
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,15 +81,22 @@ def test_huge_numbers_are_no_values() -> None:
 
 
 def test_time_is_linear_in_hostile_text() -> None:
-    """Ten times the text takes about ten times as long (thirty is the limit; best of three, as others' work only adds)."""
+    """Ten times the text takes about ten times as long; thirty is the limit.
+
+    Others' work on the machine only ever adds, so the best counts, of as many rounds as it needs up to ten.
+    """
     human = CORPUS["fio-3.16-normal-sd-randread-randwrite-before.txt"]
     for piece in ("\r", " ", "\n", "> ", "a", "\0\x1b[", '{"fio version"', "real 0m1.0s\n", "Speed: 1 2 3\n", "1+0 records in\n",
                   "clock: 1 Hz ", "12345678", "deadbeefdeadbeef\n", "<a ", "#$ ", human, "[    1.234567] mmc0: x ",
                   "a: (groupid=0, jobs=1): err= 0: pid=1: ", "3;fio-3.33;"):  # fmt: skip
-        took = []
-        for size in (20_000, 200_000):
-            text = piece * (size // len(piece) + 1)
-            took.append(
-                min(timeit.repeat(lambda text=text: parse_any(text), time.process_time, number=1, repeat=3))
-            )
-        assert took[1] < 30 * max(took[0], 0.003), (piece[:20], took)
+        texts = [piece * (size // len(piece) + 1) for size in (20_000, 200_000)]
+        best = [math.inf, math.inf]
+        for _ in range(10):
+            for number, text in enumerate(texts):
+                began = time.process_time()
+                parse_any(text)
+                best[number] = min(best[number], time.process_time() - began)
+            if best[1] < 30 * max(best[0], 0.003):
+                break
+        else:
+            pytest.fail(f"{piece[:20]!r}: {best[0]:.4f} s, and {best[1]:.4f} s for ten times as much")

@@ -30,7 +30,7 @@ from tests.qmp import qmp
 pytestmark = pytest.mark.lab
 
 SECRET = "not-to-be-told-7d1f"
-RUNTIME_S = 2
+RUNTIME_S = 4  # longer than any pause that a busy machine makes
 CAMPAIGN = f"""\
 name: ssh
 boards: [{BOARD}]
@@ -236,8 +236,7 @@ def test_a_batch_over_ssh_leaves_the_console_to_the_board(done: Done) -> None:
 
 def test_nothing_crosses_the_network_while_the_board_measures(done: Done) -> None:
     assert len(done.gaps) > 50, "the batch was recorded"
-    assert max(done.gaps) > RUNTIME_S
-    assert sum(gap > 1 for gap in done.gaps) == 1
+    assert sum(gap > RUNTIME_S for gap in done.gaps) == 1, sorted(done.gaps)[-5:]
 
 
 def test_without_a_server_the_batch_goes_over_serial_and_the_record_says_why(done: Done) -> None:
